@@ -22,8 +22,8 @@ from duckanon.specification import Function, functions, macros
 
 # Called with what runs and the share done (0 to 1), from the thread that runs it.
 Progress = Callable[[str, float], None]
-# How an analyst's statement would be decided, as rows of explain_privacy.
-Explain = Callable[[str], Sequence[dict[str, Any]]]
+# How an analyst's statement would be decided, as rows of explain_privacy, where a search path is set.
+Explain = Callable[[str, str], Sequence[dict[str, Any]]]
 
 
 class PrivacyUnit(Protocol):
