@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import Template
 
+from duckanon.catalog import names
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
@@ -44,7 +45,7 @@ def fill(name: str, **parts: str) -> str:
 
 def literals(texts: Iterable[str]) -> str:
     """A SQL list of strings, typed even when it is empty."""
-    return "[" + ", ".join(map(literal, texts)) + "]::VARCHAR[]"
+    return f"{names.literals(texts)}::VARCHAR[]"
 
 
 def struct(fields: Mapping[str, str]) -> str:

@@ -312,6 +312,9 @@ def test_sizes_tell_units_without_records(con: duckanon.Analyst, monkeypatch: py
     ((groups,),) = con.execute(f"SELECT sum(n) FROM ({SIZES})").fetchall()
     assert first[0] == (0, max(60 - groups, 0))
     assert [size for size, _ in first] == list(range(9))
+    # DuckDB's own LEFT JOIN would have a group of a NULL in that table.
+    (step,) = con.explain(zeros).steps
+    assert "The groups are the different units in the open table, each once; NULL is no unit." in step.reason
 
 
 def test_accuracy_is_the_engines_where_the_unit_is_a_record(base: Path) -> None:
