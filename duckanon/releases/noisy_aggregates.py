@@ -684,6 +684,14 @@ class _Plan:
             cells *= 2 ** len(self._key_conditions.keys() - {one for where in wheres for one in where})
         return cells
 
+    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        records = [self._of_records(where) for where in (one, other)]
+        if all(records):
+            (event, place), (other_event, other_place) = (self._places[where] for where in records)
+            if event == other_event and place != other_place:
+                return True
+        return _exclude(one - records[0], other - records[1], self._types)
+
     def only(self, *wheres: frozenset[Expr]) -> str:
         return self._filtered(*wheres)
 

@@ -26,8 +26,10 @@ from duckanon.rewrite.normalize.split import may_be
 ENDS = ("low", "high")
 _OTHER_END = {"low": "high", "high": "low"}
 _NO_END = (
-    "low and high are the ends of the interval of a count, a sum, a mean or a share, also rounded or beside constants; "
-    "a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / count(*)."
+    "low and high are the ends of the interval of a count, a sum, a mean, a share or odds, also rounded or beside "
+    "constants; a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / "
+    "count(*), and odds are one by a count of other records. Of other quotients no interval is known: ask for low and "
+    "high of both numbers."
 )
 NOT_GROUPED = "The query shows a column by which it does not group"
 ALL_OTHERS = "PIVOT without GROUP BY, like a star beside aggregates, groups by all other columns"
