@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 import duckdb
 
 from duckanon.catalog.database_files import unopened
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import noise_widths
 from duckanon.functions.udf import Host, Instance, Progress, make_macros
@@ -37,7 +38,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     # Every connection is remembered: charges are recorded by any that is still open.
     governance = governance_of(on.identity, own)
     if not on.is_complete:
-        host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
+        host = Host(progress or _silent, governance, lambda text, path: _explained(text, path, governance))
         for module in dict.fromkeys(one.module for one in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)
         noise_widths.register(on)
@@ -52,11 +53,16 @@ def _own(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return own
 
 
-def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:
-    """What an analyst's connection would decide about a statement, as rows of explain_privacy."""
+def _explained(text: str, path: str, governance: Governance) -> list[dict[str, Any]]:
+    """What an analyst's connection would decide about a statement, as rows of explain_privacy.
+
+    path: DuckDB's setting search_path where it is asked. A cursor begins with that of the instance.
+    """
     from duckanon.guard import Guard, SharedCatalog
 
     with governance.cursors.cursor() as cursor:
+        if path != cursor.execute("SELECT system.main.current_setting('search_path')").fetchall()[0][0]:
+            cursor.execute(f"SET search_path = {literal(path)}").fetchall()
         return Guard(SharedCatalog(cursor, governance)).explain(text).rows()
 
 

@@ -38,3 +38,19 @@ class BudgetExhausted(DuckanonError):
 
 class MachineFailure(DuckanonError):
     """An answer that was charged and could not be made: memory, disk, or a bug. Its sentence is always the same."""
+
+
+STOPPED = (
+    "The call was stopped, and gives nothing. If it was charged already, the same call again is served by that charge."
+)
+# How errors begin that stand for Ctrl-C: in DuckDB's own code, in a Python function that it calls, and in one of ours.
+_INTERRUPTED = (
+    "Query interrupted",
+    "Invalid Input Error: Python exception occurred while executing the UDF: KeyboardInterrupt",
+    f"Invalid Input Error: {STOPPED}",
+)
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether an error stands for Ctrl-C on the thread that ran the statement."""
+    return str(error).startswith(_INTERRUPTED)

@@ -130,6 +130,20 @@ class Function:
         return [one.name for one in self.columns if not one.several]
 
     @property
+    def needed(self) -> Sequence[str]:
+        """The names of the arguments without which DuckDB does not take a call, in order."""
+        return [one.name for one in self.arguments if one.default is None]
+
+    @property
+    def usage(self) -> str:
+        """What a call must give, in a sentence: for a call that DuckDB does not take."""
+        *others, last = self.needed or [""]
+        needed = f" needs {', '.join(others)} and {last}" if others else f" needs {last}" if last else ""
+        optional = len(self.arguments) > len(self.needed)
+        more = f"{', and' if needed else ''} takes what its page lists by name" if optional else ""
+        return f"{self.name}{needed}{more or (not needed and ' takes no arguments') or ''}: look at the call."
+
+    @property
     def asks_policy(self) -> bool:
         """Whether an argument that is not given is as a policy says."""
         return any(one.policy for one in self.arguments)

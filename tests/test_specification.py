@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from duckanon.integrations.error_sentences import sentence
 from duckanon.specification import Column, Function, functions
 from tests.documents import examples
 from tests.reference import DOCS
@@ -91,6 +92,18 @@ def test_they_refuse_what_their_pages_say(con: duckdb.DuckDBPyConnection, monkey
             with pytest.raises(duckdb.InvalidInputException) as raised:
                 con.execute(f"{'FROM' if function.is_table else 'SELECT'} {refusal.call}").fetchall()
             assert str(raised.value) == f"Invalid Input Error: {refusal.says}"
+
+
+def test_a_call_that_duckdb_does_not_take_is_one_sentence(con: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB's own error has all arguments of the macro, with defaults as it prints them."""
+    for one in functions().values():
+        for given in ("nothing := 1", *([""] if one.needed else [])):
+            with pytest.raises(duckdb.BinderException) as caught:
+                con.execute(f"FROM {one.name}({given})" if one.is_table else f"SELECT {one.name}({given})")
+            said = sentence(caught.value)
+            assert said == one.usage
+            assert ":=" not in said
+            assert all(name in said for name in one.needed)
 
 
 def test_an_analyst_may_call_these_and_no_others() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -103,6 +103,11 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """The text as a SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def literals(texts: Iterable[str]) -> str:
+    """Texts as a SQL list of string literals, as people write it."""
+    return f"[{', '.join(map(literal, texts))}]"
 
 
 def spelled(path: Sequence[str]) -> str:

@@ -41,12 +41,13 @@ class ExplainPrivacy(Request):
         return super().read(given)
 
     def query(self) -> str:
-        return listed("_dk_explain_privacy", self)
+        return listed("_dk_explain_privacy", self, path="system.main.current_setting('search_path')")
 
 
-def _explain(explain: Explain, request: ExplainPrivacy) -> pa.Array:
+def _explain(explain: Explain, request: ExplainPrivacy, path: pa.Scalar) -> pa.Array:
+    """path: where the caller looks names up, as DuckDB's setting."""
     as_written = {"kind": "query", "decision": "runs", "reason": _AS_WRITTEN, "rewritten_sql": request.sql}
-    found = explain(request.sql) if request.role == "analyst" else [as_written]
+    found = explain(request.sql, path.as_py()) if request.role == "analyst" else [as_written]
     return rows([{**one, "needed": _needed(one, request.within)} for one in found], columns_of("explain_privacy"))
 
 

@@ -23,9 +23,9 @@ class Listing(Request):
         return listed(f"_dk_{self.function}", self)
 
 
-def listed(function: str, request: Request) -> str:
-    """The query whose rows are those that one of our functions returns as a list."""
-    return fill("listing", answer=call(function, request=request.literal))
+def listed(function: str, request: Request, **fields: str) -> str:
+    """The query whose rows are those that one of our functions returns as a list. fields: of its struct, as SQL."""
+    return fill("listing", answer=call(function, request=request.literal, **fields))
 
 
 def register_listing(on: Instance, name: str, read: Callable[[], Iterable[Mapping[str, Any]]]) -> None:

@@ -19,7 +19,7 @@ from duckanon.functions.arrow import integers
 from duckanon.functions.metric import check_side
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, as_bytes, call, check, fill, seen, struct
+from duckanon.functions.sqltext import ROW, absent, as_bytes, call, check, fill, row_hash, seen, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
@@ -67,13 +67,15 @@ class MetricPerturb(Request):
                 "content": f"system.main.hash({as_bytes('secret')}, {as_bytes('output')})",
             }
         )
+        content = row_hash(ROW)
         return fill(
             "metric_perturb",
+            content=content,
             answer=call(
                 "_dk_metric_perturb",
                 request=self.literal,
                 wanted="system.main.list(secret_place ORDER BY place)",
-                rows='system.main.list(system.main.hash("duckanon.row") ORDER BY place)',
+                rows=f"system.main.list({content} ORDER BY place)",
                 mechanism=f"(SELECT system.main.list({cell} ORDER BY cell) FROM _dk_mechanism)",
                 seen=seen(self.tbl),
             ),

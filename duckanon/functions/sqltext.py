@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import Template
 
+from duckanon.catalog import names
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
@@ -44,7 +45,7 @@ def fill(name: str, **parts: str) -> str:
 
 def literals(texts: Iterable[str]) -> str:
     """A SQL list of strings, typed even when it is empty."""
-    return "[" + ", ".join(map(literal, texts)) + "]::VARCHAR[]"
+    return f"{names.literals(texts)}::VARCHAR[]"
 
 
 def query_table(table: str) -> str:
@@ -74,6 +75,13 @@ def exactly(value: str) -> str:
 def hashed(values: Iterable[str]) -> str:
     """A hash of several values, as `exactly`."""
     return f"system.main.hash({', '.join(map(exactly, values))})"
+
+
+def row_hash(row: str) -> str:
+    """A hash of a whole row, as `exactly`: its sort key follows no collation."""
+    is_text = f"system.main.regexp_matches(system.main.typeof({row}), 'VARCHAR|JSON')"
+    whole = f"system.main.hash({row}, system.main.create_sort_key({row}, 'ASC NULLS LAST'))"
+    return f"(CASE WHEN {is_text} THEN {whole} ELSE system.main.hash({row}) END)"
 
 
 def seen(table: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from duckanon.catalog.names import literal
 from duckanon.catalog.policy import OWNER, UnitColumn
-from duckanon.errors import DuckanonError, InvalidInput
+from duckanon.errors import STOPPED, DuckanonError, InvalidInput
 from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import query_table, refusal
@@ -23,8 +23,8 @@ from duckanon.specification import Function, functions, macros
 
 # Called with what runs and the share done (0 to 1), from the thread that runs it.
 Progress = Callable[[str, float], None]
-# How an analyst's statement would be decided, as rows of explain_privacy.
-Explain = Callable[[str], Sequence[dict[str, Any]]]
+# How an analyst's statement would be decided, as rows of explain_privacy, where a search path is set.
+Explain = Callable[[str, str], Sequence[dict[str, Any]]]
 
 
 class PrivacyUnit(Protocol):
@@ -179,6 +179,14 @@ def _by_name(answers: Mapping[str, Callable[..., pa.Array]], names: pa.ChunkedAr
     return answers[names[0].as_py()](*fields)
 
 
+# What SQL raises as a sentence. On the main thread Ctrl-C may come while DuckDB runs our Python.
+_TOLD = (DuckanonError, KeyboardInterrupt)
+
+
+def _said(error: BaseException) -> str:
+    return STOPPED if isinstance(error, KeyboardInterrupt) else str(error)
+
+
 def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *columns: pa.Array) -> pa.Array:
     """The query that answers a call. columns: as the call in `duckanon.specification.Function.macro` has them."""
     if getattr(_MAKING, "macros", False):
@@ -196,8 +204,8 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
             arguments = unit.without_owner(from_policy(name, arguments, unit.column))
         written = requests[name].read(arguments).query()
         written = unit.looked_up(written) if arguments.get("unit") == OWNER else written
-    except DuckanonError as error:
-        written = refusal(str(error), called.fixed_columns)
+    except _TOLD as error:
+        written = refusal(_said(error), called.fixed_columns)
     return pa.array([_unless_other_meaning(written, called)] * len(columns[0]))
 
 
@@ -276,8 +284,8 @@ def register_check(on: Instance, name: str, check: Callable[..., None], request:
         try:
             given = _fields(row, request)
             check(**{field: one.as_py() if isinstance(one, pa.Scalar) else one for field, one in given.items()})
-        except DuckanonError as error:
-            return pa.array([str(error)])
+        except _TOLD as error:
+            return pa.array([_said(error)])
         return pa.array([None], pa.string())
 
     on.share("_dk_check", name, answer)
@@ -317,8 +325,8 @@ def _answering(
     def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
             found, problem = compute(**_fields(row, request)), None
-        except DuckanonError as error:
-            found, problem = pa.nulls(1), str(error)
+        except _TOLD as error:
+            found, problem = pa.nulls(1), _said(error)
         return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])
 
     return answer

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
-from duckanon.errors import InvalidInput, MachineFailure
+from duckanon.errors import InvalidInput, MachineFailure, was_interrupted
 from duckanon.governance.concurrency import KeyedLocks
 from duckanon.governance.ledger import Ledger, WriteToo, affordable, charge_line, schema_of
 from duckanon.governance.ledger_state import LedgerState
@@ -68,7 +68,9 @@ class Answers:
 
         draw: reads the records on the connection that it gets, and draws the noise; called after the charge is
         committed. Raises BudgetExhausted, InvalidInput where nothing can be recorded, and Stale: then nothing was
-        charged. Raises MachineFailure, in a fixed sentence, where the answer cannot be made; that is charged.
+        charged. Raises MachineFailure, in a fixed sentence, where the answer cannot be made; that is charged. Raises
+        KeyboardInterrupt after Ctrl-C, also where DuckDB makes an error of its own of it; the charge serves the next
+        who asks.
         """
         with self._locks.held((purchase.location.database, purchase.key)), self._ledger.cursor() as con:
             if is_stored(con, purchase):
@@ -77,10 +79,13 @@ class Answers:
             try:
                 self._store(purchase, draw(con))
                 return charged
-            except Exception:
+            except Exception as error:
                 if STRICT:
                     raise
+                stopped = was_interrupted(error)
         # The cause may quote a value of the data, so it must not be attached to this error as its context either.
+        if stopped:
+            raise KeyboardInterrupt
         raise MachineFailure(FAILED)
 
     def _charge(self, con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:

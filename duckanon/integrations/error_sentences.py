@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from duckanon.errors import DuckanonError
+from duckanon.specification import functions
 
 _LONGEST = 400
 # DuckDB's prefix of errors raised by its SQL function error(), which our queries call.
 _PREFIX = "Invalid Input Error: "
-# How DuckDB's errors begin after Ctrl-C: in its own code, and in a Python function on the main thread.
-_INTERRUPTED = ("Query interrupted", _PREFIX + "Python exception occurred while executing the UDF: KeyboardInterrupt")
+# How DuckDB's error about a call that a macro does not take begins; after it come all arguments of the macro.
+_NO_SUCH_CALL = re.compile(r"Binder Error: Macro (\w+)\(\) does not support the supplied arguments")
 
 _MEMORY = (
     "DuckDB needs more memory than memory_limit allows: raise it with SET memory_limit = '8GB', let DuckDB spill to "
@@ -34,6 +37,9 @@ def sentence(error: Exception) -> str:
         return _DISK if "max_temp_directory_size" in text else _MEMORY
     if isinstance(error, duckdb.Error) and is_damaged(error):
         return "The file of the database is damaged, or was cut off when it was copied: take a copy that is whole."
+    call = _NO_SUCH_CALL.match(text)
+    if call is not None and (known := functions().get(call[1])) is not None:
+        return known.usage
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}."
     lines = []
@@ -56,8 +62,3 @@ def is_told(error: BaseException) -> bool:
     import duckdb
 
     return isinstance(error, DuckanonError | duckdb.Error | OSError) and not isinstance(error, BrokenPipeError)
-
-
-def was_interrupted(error: BaseException) -> bool:
-    """Whether the error stands for Ctrl-C on the thread that ran the statement."""
-    return str(error).startswith(_INTERRUPTED)

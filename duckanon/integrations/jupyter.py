@@ -21,7 +21,8 @@ import duckanon
 from duckanon.analyst import Analyst
 from duckanon.catalog.names import literal
 from duckanon.connection import Session
-from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
+from duckanon.errors import was_interrupted
+from duckanon.integrations.error_sentences import is_told, sentence
 from duckanon.integrations.jupyter_banner import Banner, Charged, banner, preview
 from duckanon.integrations.roles import ROLES
 

@@ -1,7 +1,7 @@
-"""Quotients of two statistics over the cells of an answer that have an interval: shares and means.
+"""Quotients of two statistics over the cells of an answer that have an interval: shares, odds and means.
 
-A count by another is a share if the records that it counts are among those of the other. A sum by another is one, too,
-of values that are not negative. A sum by a count is a mean.
+A count by another is a share if the records that it counts are among those of the other, and odds if none of them is.
+A sum by another is a share, too, of values that are not negative. A sum by a count is a mean.
 """
 
 from __future__ import annotations
@@ -48,6 +48,32 @@ class Between:
 
 
 @dataclass(frozen=True)
+class Odds:
+    """A count by that of other records: s / (1 - s), if s is the first's share of both, and it grows with that.
+
+    above, below: SQL. noise: of the share. counts: as SQL, how many totals there are of the one and of the other.
+    """
+
+    above: str
+    below: str
+    noise: Quotient
+    counts: Sequence[str]
+    factor: Fraction
+
+    @property
+    def value(self) -> str:
+        odds = f"greatest(CAST({self.above} AS DOUBLE) / {self.below}, 0)"
+        return f"(CASE WHEN {self.below} >= 1 THEN {times(odds, self.factor)} END)"
+
+    def end(self, side: str) -> str:
+        """Infinite where there may be none of the others."""
+        turned = side if self.factor > 0 else OTHER_SIDE[side]
+        share = self.noise.end_sql(turned, self.above, f"({self.above} + {self.below})", self.counts)
+        odds = f"coalesce(1 / nullif(1 - {share}, 0) - 1, CAST('infinity' AS DOUBLE))"
+        return times(odds, self.factor)
+
+
+@dataclass(frozen=True)
 class Multiplied:
     """A number with an interval, times a factor."""
 
@@ -69,6 +95,8 @@ def divided(above: Told, below: Told, rows: Rows) -> Interval | None:
     factor = rows.quotient.factor * above.asked.factor / below.asked.factor
     if isinstance(above, Sum) and isinstance(below, Count):
         return _mean(above, below, factor) if rows.windows == (None, None) else None
+    if isinstance(above, Count) and isinstance(below, Count) and above.cells.are_apart(above.where, below.where):
+        return _odds(above, below, factor) if rows.windows == (None, None) else None
     if not below.asked.where <= above.asked.where:
         return None
     if isinstance(above, Count) and isinstance(below, Count):
@@ -91,6 +119,15 @@ def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -
     share = Quotient(whole.scale, whole.weights[0], _SHARE)
     assert (noise.scale, noise.weights[0]) == (whole.scale, whole.weights[0])
     return Between(part, of, f"{of} >= 1", share, _apart(*counts), factor)
+
+
+def _odds(above: Count, below: Count, factor: Fraction) -> Interval | None:
+    if above.by != below.by:
+        return None
+    noise = above.by.noise
+    counts = [f"{len(noise.weights)} * {one.cells.count(one.where)}" for one in (above, below)]
+    some, others = (one.by.sql(one.cells, one.where) for one in (above, below))
+    return Odds(some, others, Quotient(noise.scale, noise.weights[0], _SHARE), counts, factor)
 
 
 def _share_of_sums(above: Sum, below: Sum, rows: Rows, factor: Fraction) -> Interval | None:

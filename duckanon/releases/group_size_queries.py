@@ -186,7 +186,9 @@ def _said(question: GroupSizesQuestion) -> str:
 
 def _said_of_units(asked: _Asked) -> str:
     """A sentence about the open table of all units, if there is one; its name may be that of one behind a view."""
-    return "" if asked.units is None else " The groups are the different units in the open table, each once."
+    if asked.units is None:
+        return ""
+    return " The groups are the different units in the open table, each once; NULL is no unit."
 
 
 def _cut(question: GroupSizesQuestion) -> str:

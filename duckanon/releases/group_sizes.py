@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import rational, written
-from duckanon.catalog.names import TableName, fold, literal
+from duckanon.catalog.names import TableName, fold, literal, literals
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
@@ -20,7 +20,7 @@ from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
 from duckanon.rewrite.bind import full_name
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.rule_context import RuleContext, literals
+from duckanon.rewrite.rule_context import RuleContext
 
 KIND = "group sizes"
 # The engine's work grows with the scale of the noise.

@@ -17,6 +17,7 @@ from duckanon.releases.noise import NotOffered, columns_of, conditions, public_k
 from duckanon.releases.paid_questions import DomainFilter, Key
 from duckanon.rewrite.algebra.expressions import Column, Expr, rebuilt
 from duckanon.rewrite.algebra.filters import written
+from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.rule_context import RuleContext
 
 
@@ -42,7 +43,7 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
     """
     known = {fold(one.column): one for one in keys}
     above = _above(context, name, keys)
-    on_keys = [one for one in where if columns_of(one) <= known.keys() | above.keys()]
+    on_keys = [one for one in in_order(where) if columns_of(one) <= known.keys() | above.keys()]
     used = {column for one in on_keys for column in columns_of(one)}
     all_keys = sorted_keys([*keys, *(key for column, key in above.items() if column in used)])
     places = {fold(one.column): at for at, one in enumerate(all_keys)}

@@ -71,9 +71,12 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
 
 def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> list[str]:
     """Conditions on records as SQL that cannot fail. Raises NotOffered for dropped columns, and NotTotal."""
-    for one in exprs:
+    # Conditions are held in sets, whose order differs from process to process: which is refused must not.
+    ordered = in_order(exprs)
+    for one in ordered:
         not_dropped(context, name, columns_of(one))
-    return [written(one, context.types(name), context.today) for one in exprs]
+    told = {one: written(one, context.types(name), context.today) for one in ordered}
+    return [told[one] for one in exprs]
 
 
 def not_dropped(context: RuleContext, name: TableName, used: set[str]) -> None:

@@ -80,7 +80,7 @@ from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.grouped import NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
+from duckanon.rewrite.normalize.grouped import ALL_OTHERS, NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_operand
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
@@ -90,6 +90,8 @@ from duckanon.units.relation import Answered, Relation
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
+# So many columns are named in a sentence.
+_MOST_NAMED = 10
 _UNGROUPED = "The counts are put together in a way that is not followed: write them with GROUP BY."
 _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 # The statistics that are computed from sums.
@@ -141,8 +143,8 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     try:
         new, table, plan = _planned(context, query, node)
     except _REFUSALS as no:
-        part = getattr(no, "part", None) or _refused_part(context, query, node, str(no))
-        return context.not_answered(part, f"{no}{_way_out(context, query, node, part, no)}")
+        part, why = refused_part(context, query, node, no)
+        return context.not_answered(part, f"{why}{_way_out(context, query, node, part, why)}")
     for other, earlier in plan.before:
         settle(context, other, earlier.question, earlier.kind, earlier.words, earlier.counted)
     is_result = node is context.bound.query
@@ -178,6 +180,12 @@ def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, Tabl
     return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
 
 
+def refused_part(context: RuleContext, query: Node, place: Node, no: Exception) -> tuple[Node, Exception]:
+    """The part of a query that is refused, and why: of several conditions the first in the text."""
+    part = getattr(no, "part", None) or _refused_part(context, query, place, str(no))
+    return _first_refused(context, query, place, part, no)
+
+
 def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -> Node:
     """The part of a query that is refused for a reason: alone beside a count it is refused for the same, else all."""
     if reason == SEVERAL:
@@ -189,6 +197,28 @@ def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -
             if str(no) == reason:
                 return getattr(no, "part", None) or part
     return query
+
+
+def _first_refused(context: RuleContext, query: Node, place: Node, part: Node, no: Exception) -> tuple[Node, Exception]:
+    """Of several conditions that are refused, the first in the text, with its own reason. part: one that is refused."""
+    if not _is_condition(part):
+        return part, no
+    for one, alone in _alone(context, query, place):
+        if within(part, one):
+            break
+        if _is_condition(one):
+            try:
+                _planned(context, alone, place)
+            except (NotOffered, NotTotal) as first:
+                return getattr(first, "part", None) or one, first
+            except (NotFollowed, InvalidInput):
+                continue  # for what is read, or how the conditions are put together
+    return part, no
+
+
+def _is_condition(part: Node) -> bool:
+    """Whether a part stands in WHERE, also in that of FILTER."""
+    return isinstance(part.find_ancestor(exp.Where, exp.Query), exp.Where)
 
 
 def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exception) -> str:
@@ -205,6 +235,8 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
         grouped = copied(query).group_by(copied(part), copy=False)
         named = not query.args.get("group") or not query.args["group"].args.get("all")
         return f": {'name it in GROUP BY' if named and _is_answered(context, grouped, place) else 'leave it out'}."
+    if str(no) == ALL_OTHERS:
+        return f"{_others(context, query)}: name those that are wanted in GROUP BY."
     why = getattr(no, "why", None)
     if not isinstance(why, Unanswered):
         return ""
@@ -220,6 +252,17 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
         ]
         answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
     return f": ask for {' or '.join(answered)}." if answered else f": {why.otherwise}."
+
+
+def _others(context: RuleContext, query: Node) -> str:
+    """The columns of the star of a query over one table, after a reason; empty where they are not to be named."""
+    named = [name for name, node in context.reads if node is sources(query)[0]]
+    if context.bound.opened or len(sources(query)) != 1 or not named:
+        return ""
+    left_out = {fold(one.name) for star in nodes_of(query, exp.Star) for one in nodes_of(star, exp.Identifier)}
+    shown = [spelled([one]) for one in context.columns(named[0]) if fold(one) not in left_out]
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return f" ({', '.join(shown[:_MOST_NAMED])}{more})"
 
 
 def _is_answered(context: RuleContext, query: Node, place: Node) -> bool:
@@ -722,6 +765,14 @@ class _Plan:
             # Cells are apart by conditions on keys too.
             cells *= 2 ** len(self._key_conditions.keys() - {one for where in wheres for one in where})
         return cells
+
+    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        records = [self._of_records(where) for where in (one, other)]
+        if all(records):
+            (event, place), (other_event, other_place) = (self._places[where] for where in records)
+            if event == other_event and place != other_place:
+                return True
+        return _exclude(one - records[0], other - records[1], self._types)
 
     def only(self, *wheres: frozenset[Expr]) -> str:
         return self._filtered(*wheres)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from duckanon.releases.noise import (
     public_key,
     settle,
 )
+from duckanon.releases.noisy_aggregates import refused_part
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
@@ -68,7 +70,8 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
             raise NotOffered(_OF_SUMS, node.find(exp.Sum))
         question, order, cells = _shares_question(context, conditionals)
     except (NotOffered, NotTotal, InvalidInput) as no:
-        return context.not_answered(getattr(no, "part", None) or node, str(no))
+        part, why = refused_part(context, node, node, no)
+        return context.not_answered(part, str(why))
     keys = len(first.rows) + len(first.cols)
     answer = _in_order(question, order)
     source = f"({_quotients(conditionals, answer, len(first.rows), keys, cells)}) AS _dk_shares"
@@ -190,7 +193,10 @@ def _shares_question(
     if any(one not in around and not _is_presence(one) for one in first.kept):
         raise NotOffered("The sizes of rows are not told here: write conditions on shares around the query.")
     conditions(context, name, around)
-    events = sorted({all_of(context, name, part) for one in conditionals for part in (one.of, one.event) if part})
+    # What all shares are of is a filter, as where they stand beside counts: that is one question.
+    common = frozenset.intersection(*(one.of for one in conditionals))
+    apart = [replace(one, of=one.of - common, event=one.event - common) for one in conditionals]
+    events = sorted({all_of(context, name, part) for one in apart for part in (one.of, one.event) if part})
     if len(events) > _MOST_EVENTS:
         raise NotOffered(
             f"More than {_MOST_EVENTS} conditions are too many for one question: ask for fewer shares at once."
@@ -198,7 +204,7 @@ def _shares_question(
     assert protected.policy.per_query is not None
     where = filtered(context, name, keys, kept)
     question = AggregatesQuestion(
-        **basis(protected, protected.policy.per_query, where.filters),
+        **basis(protected, protected.policy.per_query, [*where.filters, *conditions(context, name, list(common))]),
         keys=where.keys,
         domain_filters=where.domain_filters,
         grouped=() if set(where.keys) == set(keys) else tuple(f'"k{at}"' for at in _shown(where.keys, keys)),
@@ -206,7 +212,7 @@ def _shares_question(
         around=filtered(context, name, where.keys, around).domain_filters,
     )
     check(question, protected)
-    return question, keys, [_cells(context, name, one, events) for one in conditionals]
+    return question, keys, [_cells(context, name, one, events) for one in apart]
 
 
 def _is_presence(condition: Expr) -> bool:

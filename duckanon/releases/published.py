@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import sqlglot
 
-from duckanon.catalog.names import TableName, fold, literal, quoted, spelled
+from duckanon.catalog.names import TableName, fold, literal, literals, quoted, spelled
 from duckanon.governance.ledger_state import Publication
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, Unclear, Window, walk
 from duckanon.rewrite.algebra.filters import is_total
@@ -121,6 +121,9 @@ def suggestion(
     spelled = {fold(one): one for one in columns}
     given = [spelled.get(one, one) for one in rows]
     variables = [spelled.get(one, one) for one in dict.fromkeys([*keys, *_names(conditions)]) if one not in rows]
+    if not variables:
+        # Within a row all shares are 1 or 0: they follow from counts of the rows.
+        given, variables = [], given
     places = {one.decimals for one in conditionals}
     digits = next(iter(places)) if len(places) == 1 and not conditions and given else None
     value = _free("share" if given else "n", spelled)
@@ -130,8 +133,8 @@ def suggestion(
     by = _list([*given, *variables])
     return (
         f"CREATE TABLE {name} AS SELECT {by}, {number} AS {value} FROM {label} GROUP BY {by}; "
-        f"SELECT publish({literal(name)}, of := {literal(label)}, variables := {_texts(variables)}"
-        f"{f', given := {_texts(given)}' if given else ''}, value := {literal(value)}"
+        f"SELECT publish({literal(name)}, of := {literal(label)}, variables := {literals(variables)}"
+        f"{f', given := {literals(given)}' if given else ''}, value := {literal(value)}"
         f"{'' if digits is None else f', digits := {digits}'})"
     )
 
@@ -342,7 +345,3 @@ def _free(name: str, taken: Iterable[str]) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(spelled([name]) for name in names)
-
-
-def _texts(names: Sequence[str]) -> str:
-    return "[" + ", ".join(map(literal, names)) + "]"

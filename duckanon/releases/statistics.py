@@ -44,6 +44,9 @@ class Cells(Protocol):
     def in_row(self, *wheres: frozenset[Expr]) -> int:
         """Their number in a row of all keys."""
 
+    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        """Whether no cell is counted under both conditions."""
+
 
 @dataclass(frozen=True)
 class Measured(Generic[M]):

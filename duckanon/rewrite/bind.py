@@ -26,7 +26,7 @@ from duckanon.rewrite.dialect import DIALECT, Reading, reading
 from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 
 T = TypeVar("T")
-_NOT_SEEN = (
+NOT_SEEN = (
     "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "
     "and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a table with open_table."
 )
@@ -187,7 +187,7 @@ class _Guarded(Binder):
 
         A closed table and one that is not there have one sentence, to the letter, so it quotes no name.
         """
-        if reason == _NOT_SEEN:
+        if reason == NOT_SEEN:
             return UnsupportedQuery(reason)
         return UnsupportedQuery(self._bound.not_answered(self._opened[0] if self._opened else node, reason))
 
@@ -211,7 +211,7 @@ class _Guarded(Binder):
             put(node, exp.Subquery(this=metadata.FUNCTIONS[written.object](self._catalog), alias=alias))
             return
         if found is None:
-            raise self._refusal(node, _NOT_SEEN)
+            raise self._refusal(node, NOT_SEEN)
         view = self._catalog.views.get(found) or self._catalog.behind.get(found)
         if found in self._catalog.protected:
             if place.home is not None and place.home.reads_closed:
@@ -302,7 +302,7 @@ class _Guarded(Binder):
         plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
         name = self._catalog.find(named(found), home) if plain else None
         if name is None or not self._catalog.is_seen(name):
-            raise UnsupportedQuery(_NOT_SEEN)
+            raise UnsupportedQuery(NOT_SEEN)
         return name
 
     def _macro(self, call: Node, *, is_table: bool) -> Macro | None:

@@ -82,6 +82,10 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog,
         if value is None or isinstance(value, exp.Null):
             continue
         tables[name] = _table(function, value, catalog, home)
+    # What is refused of a protected table names the whole call that is answered.
+    is_answered = catalog.protected.keys().isdisjoint(tables.values())
+    if is_answered and any(one not in arguments for one in known.needed):
+        raise UnsupportedQuery(known.usage)
     return Call(function, node, arguments, tables)
 
 

@@ -15,7 +15,7 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, parsed_type
-from duckanon.rewrite.bind import Bound, named
+from duckanon.rewrite.bind import NOT_SEEN, Bound, named
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.metadata import shown_type
 
@@ -57,7 +57,7 @@ def empty(bound: Bound, catalog: Catalog) -> None:
     for name, node in bound.protected:
         stored = catalog.protected[name].stored
         if stored is None:
-            raise UnsupportedQuery("The statement reads a protected table that is gone: a steward settles its policy.")
+            raise UnsupportedQuery(NOT_SEEN)
         _replace(node, {column: shown_type(kind, catalog, name) for column, kind in stored.columns.items()})
     bound.protected.clear()
 

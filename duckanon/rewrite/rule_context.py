@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, literal, spelled
+from duckanon.catalog.names import TableName, fold, spelled
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import PolicyRefusal
@@ -338,11 +338,6 @@ def type_of_count(written: Node | None) -> str:
 def has(names: object, column: str) -> bool:
     """Whether a column is among names, as DuckDB compares them."""
     return isinstance(names, list | tuple) and fold(column) in {fold(str(one)) for one in names}
-
-
-def literals(texts: object) -> str:
-    """A list of strings, as SQL."""
-    return "[" + ", ".join(literal(str(one)) for one in (texts if isinstance(texts, list | tuple) else ())) + "]"
 
 
 def pruned(query: Node) -> Node:

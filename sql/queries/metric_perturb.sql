@@ -1,5 +1,6 @@
 -- What one call of metric_perturb runs. functions/metric_perturb.py fills in, beside source.sql:
 --   $mechanism  the mechanism's name, a literal     $mechanism_problem  the check of its columns
+--   $content    a hash of a row
 --   $id         the column that names records       $answer             the engine's call
 WITH
 -- include source.sql
@@ -28,7 +29,7 @@ _dk_rows AS MATERIALIZED (
   SELECT
     *,
     -- Equal tables have equal places, whatever the order of their rows.
-    system.main.row_number() OVER (ORDER BY system.main.hash("duckanon.row"), system.main.encode(CAST("duckanon.row".$id AS VARCHAR)), arrival) - 1 AS place
+    system.main.row_number() OVER (ORDER BY $content, system.main.encode(CAST("duckanon.row".$id AS VARCHAR)), arrival) - 1 AS place
   FROM (
     SELECT "duckanon.row", _dk_secrets.secret_place, system.main.row_number() OVER () AS arrival
     FROM (SELECT "duckanon.row" FROM _dk_source AS "duckanon.row")

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.errors import STOPPED, was_interrupted
 
 CALL = "FROM dp_group_sizes('persons', 'unit', ['state', 'county'], epsilon := 0.1, max_size := 4)"
 # With so little noise a draw is zero but once in e^33 times, so that sums and clamping can be told.
@@ -249,6 +250,25 @@ def test_an_error_after_the_charge_does_not_refund_it_and_the_next_draw_is_paid(
     monkeypatch.setattr(release, "double_geometric", broken)
     with pytest.raises(duckdb.InvalidInputException, match="no noise today"):
         rows(persons, CALL)
+    monkeypatch.undo()
+    rows(persons, CALL)
+    assert charges(persons) == 1
+
+
+def test_ctrl_c_after_the_charge_is_one_sentence(
+    persons: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the main thread it comes while DuckDB runs our Python, and was DuckDB's words about that."""
+    from duckanon.engines.groups import release
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(release, "double_geometric", stopped)
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        rows(persons, CALL)
+    assert str(raised.value) == f"Invalid Input Error: {STOPPED}"
+    assert was_interrupted(raised.value)
     monkeypatch.undo()
     rows(persons, CALL)
     assert charges(persons) == 1

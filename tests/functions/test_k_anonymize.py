@@ -361,6 +361,21 @@ def test_a_collation_hides_nothing_and_leaves_no_order_open(con: duckdb.DuckDBPy
     assert con.execute("SELECT classes, k, l FROM k_report('t', ['c'], sensitive := ['o'])").fetchall() == [(5, 8, 2)]
 
 
+@pytest.mark.parametrize("kind", ["VARCHAR", "JSON", "VARCHAR[]", "STRUCT(v VARCHAR)"])
+def test_a_collation_leaves_no_order_open_in_columns_of_any_type(con: duckdb.DuckDBPyConnection, kind: str) -> None:
+    con.execute("SET default_collation = 'nocase'").fetchall()
+    values = {
+        "JSON": """['"a"', '"A"', '"b"']""", "VARCHAR[]": "[['a'], ['A'], ['b']]",
+        "STRUCT(v VARCHAR)": "[{'v': 'a'}, {'v': 'A'}, {'v': 'b'}]",
+    }.get(kind, "['a', 'A', 'b']")  # fmt: skip
+    con.execute(
+        f"CREATE TABLE t AS SELECT 1 AS age, {values}[1 + (i % 3)::INT]::{kind} AS other FROM range(30) r(i); "
+        "CREATE TABLE s AS FROM t ORDER BY hash(other::VARCHAR, rowid)"
+    ).fetchall()
+    first = con.execute("FROM k_anonymize('t', ['age'])").fetchall()
+    assert con.execute("FROM k_anonymize('s', ['age'])").fetchall() == first
+
+
 def test_explain_runs_nothing(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS SELECT i AS age FROM range(9) r(i)").fetchall()
     con.execute("EXPLAIN FROM k_anonymize('t', ['age'], k := 100)").fetchall()

@@ -336,3 +336,19 @@ def test_equal_rows_of_a_protected_table_are_drawn_each(cells: duckdb.DuckDBPyCo
         cells, "SELECT perturbed, count(*) FROM metric_perturb('same', 'cell', 'm', epsilon := 1) GROUP BY ALL"
     )
     assert len(found) > 1
+
+
+@pytest.mark.parametrize("where", ["setting", "column"])
+def test_a_change_that_a_collation_does_not_see_is_another_draw(cells: duckdb.DuckDBPyConnection, where: str) -> None:
+    rows(cells, f"CREATE TABLE m AS FROM {CALL}")
+    kind = "VARCHAR" if where == "setting" else "VARCHAR COLLATE nocase"
+    if where == "setting":
+        rows(cells, "SET default_collation = 'nocase'")
+    rows(cells, f"CREATE TABLE said (cell VARCHAR, word {kind}, id INTEGER)")
+    rows(cells, "INSERT INTO said SELECT 'c4', 'a', i FROM range(50) r(i)")
+    call = "FROM metric_perturb('said', 'cell', 'm', epsilon := 1) ORDER BY id"
+    first = rows(cells, call)
+    assert rows(cells, call) == first
+    rows(cells, "UPDATE said SET word = 'A' WHERE id = 7")
+    rows(cells, call)
+    assert rows(cells, "SELECT count(*) FROM privacy_ledger() WHERE action = 'perturb'") == [(2,)]

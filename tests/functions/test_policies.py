@@ -551,3 +551,15 @@ def test_times_that_python_does_not_have_are_one_sentence(
         persons.execute(call.format(value)).fetchall()
     assert "UDF" not in str(raised.value)
     assert "Python" not in str(raised.value)
+
+
+def test_explain_privacy_speaks_of_the_database_in_use(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "a.duckdb", role="steward") as con:
+        con.execute(f"ATTACH '{tmp_path / 'b.duckdb'}' AS b").fetchall()
+        for database, epsilon in (("a", 10), ("b", 3)):
+            con.execute(f"USE {database}; CREATE TABLE t AS SELECT 1 AS x").fetchall()
+            con.execute(f"SELECT protect('t', epsilon := {epsilon}, per_query := 1)").fetchall()
+        for place, epsilon in (("a", 10), ("b", 3), ("a.main", 10)):
+            con.execute(f"USE {place}").fetchall()
+            explained = con.execute("SELECT remaining FROM explain_privacy('SELECT count(*) FROM t')").fetchall()
+            assert explained == [(epsilon,)]

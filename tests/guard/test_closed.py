@@ -121,6 +121,11 @@ def test_a_policy_whose_table_is_gone_keeps_its_name(con: duckanon.Analyst) -> N
     assert con.execute("SELECT sum(charges) FROM privacy_budget()").fetchall() == [(0,)]
 
 
+def test_a_table_that_is_gone_is_described_as_one_that_is_not_there(con: duckanon.Analyst) -> None:
+    for sql in ("DESCRIBE {}", "DESCRIBE SELECT a FROM {}", "SELECT * FROM {} LIMIT 0"):
+        assert refusal(con, sql.format("gone")) == refusal(con, sql.format("missing"))
+
+
 def test_a_table_built_again_without_its_columns_answers_nothing(tmp_path: Path) -> None:
     """The privacy unit is gone, or a column is computed at each read and may fail on a record."""
     path = tmp_path / "x.duckdb"

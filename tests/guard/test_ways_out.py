@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlglot
 from sqlglot import exp
 
 import duckanon
-from duckanon.errors import DuckanonError
+from duckanon.errors import DuckanonError, PolicyRefusal
 from duckanon.releases import noisy_aggregates
 from duckanon.rewrite.algebra.nodes import Node
 from tests.rewrite.fixtures import FIXTURES
@@ -173,3 +174,34 @@ def test_without_trying_them_some_would_fail(con: duckanon.Analyst, monkeypatch:
     said = refusal(con, sql)
     assert said is not None
     assert any(refusal(con, one) for one in proposals(sql, said))
+
+
+SHARES = [
+    "SELECT sex, sick, count(*) / sum(count(*)) OVER (PARTITION BY sex) FROM persons GROUP BY sex, sick",
+    "SELECT avg(sick::INT) FROM persons",
+    # Of columns of the rows alone: each share is 1 or 0.
+    "SELECT sex, avg((sex = 'f')::INT) FROM persons GROUP BY sex",
+    "SELECT sex, sick, count(*) FILTER (WHERE sick) / count(*) FROM persons GROUP BY sex, sick",
+]
+
+
+@pytest.mark.parametrize("sql", SHARES)
+def test_what_a_steward_could_publish_can_be_published_and_answers(tmp_path: Path, sql: str) -> None:
+    path = tmp_path / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(
+            "CREATE TABLE persons AS SELECT i AS pid, ['f', 'm'][1 + i % 2] AS sex, i % 3 = 0 AS sick "
+            "FROM range(60) r(i); SELECT protect('persons', privacy_unit := 'pid', rows_per_unit := 1, epsilon := 1, "
+            "public := ['sex', 'sick'])"
+        ).fetchall()
+    with duckanon.connect(path, role="analyst") as con, pytest.raises(PolicyRefusal) as refused:
+        con.execute(sql)
+    proposed = re.search(r"A steward could publish the shares: (.*\))\. ", str(refused.value))
+    assert proposed is not None
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(proposed[1]).fetchall()
+        expected = con.execute(f"{sql} ORDER BY ALL").fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        found = sorted(con.execute(sql).fetchall())
+    assert [one[:-1] for one in found] == [one[:-1] for one in expected]
+    assert [one[-1] for one in found] == pytest.approx([one[-1] for one in expected], abs=0.005)

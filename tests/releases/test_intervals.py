@@ -71,6 +71,11 @@ CASES = {
             apart=True,
         ),
     ),
+    "odds, divided": (Table("8"), Number("count(*) FILTER (WHERE ill) / count(*) FILTER (WHERE NOT ill)")),
+    "odds in percent, divided": (
+        Table("5"),
+        Number("round(100.0 * count(*) FILTER (WHERE ill) / nullif(count(*) FILTER (WHERE NOT ill), 0), 1)"),
+    ),
     "share of units, divided": (
         LARGE,
         Number("count(DISTINCT w) / sum(count(DISTINCT w)) OVER (PARTITION BY place)", apart=True),

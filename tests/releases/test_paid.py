@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -122,6 +123,44 @@ def test_a_failure_is_one_sentence_and_stays_charged(con: duckanon.Analyst, monk
         con.execute(ASKED[0])
     monkeypatch.undo()
     assert len(con.execute(ASKED[0]).fetchall()) == 1
+    assert spent(con) == (Fraction(1, 2), 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        RuntimeError("Query interrupted"),
+        duckdb.InvalidInputException(
+            "Invalid Input Error: Python exception occurred while executing the UDF: KeyboardInterrupt: <EMPTY MESSAGE>"
+        ),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_ctrl_c_is_no_failure_of_the_machine(
+    con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Whatever DuckDB makes of it; and the charge serves the next who asks."""
+
+    def stopped(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(mechanisms, "draw", stopped)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        con.execute(ASKED[0])
+    assert raised.value.__context__ is None
+    monkeypatch.undo()
+    assert len(con.execute(ASKED[0]).fetchall()) == 1
+    assert spent(con) == (Fraction(1, 2), 1)
+
+
+@pytest.mark.parametrize("by", ["", "sex, ", "state, county, "])
+@pytest.mark.parametrize("share", ["avg((age = 3)::INT)", "avg(sick::INT)", "count(*) FILTER (WHERE sick) / count(*)"])
+def test_a_share_alone_and_beside_its_interval_is_one_question(con: duckanon.Analyst, by: str, share: str) -> None:
+    """Two parts of the program answer them."""
+    alone = con.execute(f"SELECT {by}{share} AS p FROM persons GROUP BY ALL").fetchall()
+    beside = con.execute(f"SELECT {by}{share} AS p, low(p), high(p) FROM persons GROUP BY ALL").fetchall()
+    assert [one[:-2] for one in beside] == alone
     assert spent(con) == (Fraction(1, 2), 1)
 
 
@@ -273,6 +312,9 @@ def test_sizes_tell_units_without_records(con: duckanon.Analyst, monkeypatch: py
     ((groups,),) = con.execute(f"SELECT sum(n) FROM ({SIZES})").fetchall()
     assert first[0] == (0, max(60 - groups, 0))
     assert [size for size, _ in first] == list(range(9))
+    # DuckDB's own LEFT JOIN would have a group of a NULL in that table.
+    (step,) = con.explain(zeros).steps
+    assert "The groups are the different units in the open table, each once; NULL is no unit." in step.reason
 
 
 def test_accuracy_is_the_engines_where_the_unit_is_a_record(base: Path) -> None:

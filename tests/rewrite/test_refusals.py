@@ -94,6 +94,37 @@ def test_reasons_that_were_untrue() -> None:
         assert not re.search(untrue, found[1])
 
 
+def test_what_a_pivot_without_group_by_groups_by_is_named() -> None:
+    others = "(c_custkey, c_name, c_address, c_nationkey, c_phone, c_acctbal, c_comment)"
+    for sql in (
+        "PIVOT customer ON c_mktsegment IN ('BUILDING') USING count(*)",
+        "SELECT * EXCLUDE (c_mktsegment), count(*) FROM customer GROUP BY ALL",
+    ):
+        said = refusal(sql)
+        assert said is not None
+        assert f"groups by all other columns {others}: name those that are wanted in GROUP BY." in said
+
+
+BAD = ["l_quantity = 'abc'", "cos(l_discount) = 2", "l_shipdate = '2020'", "l_returnflag = 3", "md5(l_comment) = 'x'"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT l_returnflag, count(*) FROM lineitem WHERE {} GROUP BY 1",
+        "SELECT l_returnflag, count(*) / sum(count(*)) OVER () FROM lineitem WHERE {} GROUP BY ALL",
+        "SELECT count(*) FILTER (WHERE {}), count(*) FROM lineitem",
+        "SELECT count(*) FILTER (WHERE {0}) / count(*) FILTER (WHERE {0} AND tan(l_discount) = 2) FROM lineitem",
+    ],
+)
+@pytest.mark.parametrize("first", range(len(BAD)))
+def test_of_several_bad_conditions_the_first_is_quoted(asked: str, first: int) -> None:
+    """Conditions are held in sets, so their order was that of hashes."""
+    found = told(asked.format(" AND ".join(BAD[first:] + BAD[:first])))
+    assert found is not None
+    assert found[0] == BAD[first]
+
+
 @pytest.mark.ci("that the property notices a defect: a test of the test")
 @pytest.mark.parametrize("defect", ["no quote", "the whole query", "the first part"])
 def test_the_property_notices(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:

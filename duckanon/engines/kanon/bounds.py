@@ -192,8 +192,3 @@ def box_losses(
 
     spread(share, range(0, n, _SHARE), threads)
     return np.repeat(least, copies)
-
-
-def box_bound(records: Records, k: int, threads: int = 1, progress: Callable[[float], None] = lambda _: None) -> float:
-    """A number that no k-anonymous partition's information loss is below. 2 <= k <= n; records in canonical order."""
-    return float(box_losses(records, k, threads, progress).mean()) + records.floor

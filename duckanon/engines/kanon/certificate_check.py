@@ -35,7 +35,7 @@ class _State(NamedTuple):
     high: Whole  # (rows, attributes): the greatest place
     measured: int  # attributes, which come first
     ordered: int  # these and the hierarchies
-    cap: Whole  # (attributes,): the most that one loses
+    cap: Whole  # (attributes,): the most that one loses; a grain more where it is measured
     unit: Whole  # (categorical ones,): what each further code loses
     null: Whole  # (categorical ones,): the code that stands for NULL
     ways: Whole  # (attributes + 1,): the first direction of each
@@ -70,7 +70,8 @@ def _loss(state: _State, a: int, row: int, most: int) -> int:
     loss = 0
     for j in range(state.cap.shape[0]):
         way, off = _off(state, j, a, min(max(state.low[a, j], state.low[row, j]), state.high[row, j]))
-        loss += min(state.total[j] + max(off - state.reach[way], 0), state.cap[j])
+        far = min(state.total[j] + max(off - state.reach[way], 0), state.cap[j])
+        loss += far - (1 if far > 0 and j < state.measured else 0)  # two places, each rounded down by up to a grain
         if loss >= most:
             break
     return loss
@@ -214,17 +215,16 @@ def check(records: Records, k: int, prices: Whole, progress: Callable[[float], N
     raw = np.full(n, 2 * k * GRAINS)
     np.minimum.at(raw, of, np.maximum(prices, -2 * k * GRAINS))
     copies, cut, order = np.diff(starts)[near].astype(np.int64), np.zeros(n, np.int64), np.argsort(raw, kind="stable")
-    state = _state(relevant.take(heads[near]), k, raw)
+    state = _state(relevant.take(heads[near]), k, raw.copy())
     for first in range(0, n, _AT_ONCE):
         _take(state, order[first : first + _AT_ONCE], copies, cut)
         progress(first / n)
-    wrong = state.prices - state.measured < raw
-    proven, claimed = (_proven(each[of], records.floor) for each in (state.prices - state.measured, raw))
+    wrong, (proven, claimed) = state.prices < raw, (_proven(each[of], records.floor) for each in (state.prices, raw))
     return Verdict(not wrong.any(), proven, claimed, n, int(wrong.sum()), int(cut[wrong].sum()))
 
 
 def _state(points: Records, k: int, prices: Whole) -> _State:
-    """Distinct points, and room for searches. A class may lose a grain less on each measured attribute than counted."""
+    """Distinct points, and room for searches."""
     space, n, nulls = points.space, len(points), points.space.nulls.astype(np.int64)
     p, ordered, leaves = len(space.caps), space.points.shape[1], 1 << (n - 1).bit_length()
     wholes = (space.points[:, :p], space.caps, space.units, space.whole, space.trees.tops)
@@ -235,13 +235,13 @@ def _state(points: Records, k: int, prices: Whole) -> _State:
     for above in [1 << level for level in range(leaves.bit_length() - 1)][::-1]:
         here, below = rows[above : 2 * above], rows[2 * above : 4 * above].reshape(-1, 2)
         low[here], high[here] = low[below].min(axis=1), high[below].max(axis=1)
-    caps = np.concatenate([caps, np.full(ordered - p, GRAINS), whole])
+    caps = np.concatenate([caps + 1, np.full(ordered - p, GRAINS), whole])
     units = np.minimum(units, whole // np.maximum(nulls - 1, 1))  # all codes lose no more than the cap
     ways = np.cumsum([0] + [2] * p + [1] * (ordered - p) + [*(nulls + 1)])
     sizes = (2 * leaves, 6 * n + (1 << 16), (_DEPTH, 8), ways[-1], len(caps), k, k)
     room = (np.zeros(size, np.int64) for size in sizes)
     tables = (nulls, ways, tops, space.trees.powers.astype(np.int64))
-    return _State(k, prices + p, low, high, p, ordered, caps, units, *tables, *room)
+    return _State(k, prices, low, high, p, ordered, caps, units, *tables, *room)
 
 
 def _proven(prices: Whole, floor: float) -> float:

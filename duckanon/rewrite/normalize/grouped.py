@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.aggregates import AGGREGATES
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, nodes_of
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.quotients import Quotient, guarded, inner, quotient
@@ -26,10 +26,13 @@ from duckanon.rewrite.normalize.split import may_be
 ENDS = ("low", "high")
 _OTHER_END = {"low": "high", "high": "low"}
 _NO_END = (
-    "low and high are the ends of the interval of a count, a sum, a mean or a share, also rounded or beside constants; "
-    "a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / count(*)."
+    "low and high are the ends of the interval of a count, a sum, a mean, a share or odds, also rounded or beside "
+    "constants; a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / "
+    "count(*), and odds are one by a count of other records. Of other quotients no interval is known: ask for low and "
+    "high of both numbers."
 )
 NOT_GROUPED = "The query shows a column by which it does not group"
+ALL_OTHERS = "PIVOT without GROUP BY, like a star beside aggregates, groups by all other columns"
 _TOTAL_OF_TOTALS = (
     "With ROLLUP, CUBE or GROUPING SETS this total adds up totals too, so it is no share: ask for the shares without "
     "these."
@@ -105,6 +108,8 @@ class Grouped:
 
     def __init__(self, query: Node, is_column: Callable[[Node], bool]) -> None:
         self.query, self._is_column = query, is_column
+        if isinstance(query, exp.Select) and query.is_star and _counts_by_all(query):
+            raise NotFollowed(ALL_OTHERS)
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
         # A constant groups nothing: it stays where it is.
@@ -174,10 +179,20 @@ class Grouped:
         if group is None:
             return
         if group.args.get("all"):
-            yield from (one.unalias() for one in shown if not any(True for _ in aggregates_of(one)))
+            yield from (one.unalias() for one in shown if not self._is_aggregated(one))
         sets = [self._group(name) for name in ("rollup", "cube", "grouping_sets")]
         for one in [*self._terms(), *(part for given in sets if isinstance(given, list) for part in given)]:
             yield from self._key(one)
+
+    def _is_aggregated(self, node: Node) -> bool:
+        """Whether an expression is computed from aggregates, also by an alias that stands for one."""
+        told: set[str] = set()
+        # An alias is known to the expressions after it.
+        for name, one in [*self.aliases.items(), ("", node)]:
+            by_alias = (part for part in nodes_of(one, exp.Column) if not part.table and fold(part.name) in told)
+            if any(True for _ in aggregates_of(one)) or not all(map(self._is_column, by_alias)):
+                told.add(name)
+        return "" in told
 
     def _key(self, term: Node) -> Iterator[Node]:
         if isinstance(term, _SETS):
@@ -211,6 +226,12 @@ class Grouped:
         else:
             name = stored(given.name) if isinstance(given, exp.Column) else default_name(given)
         return exp.alias_(node, name, quoted=True)
+
+
+def _counts_by_all(query: Node) -> bool:
+    """Whether aggregates stand beside a star, by whose columns they are grouped."""
+    group = query.args.get("group")
+    return group is not None and bool(group.args.get("all")) and aggregates_itself(query)
 
 
 def aggregates_itself(query: Node) -> bool:

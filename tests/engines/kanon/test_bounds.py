@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from duckanon.engines.compiled import allocating
 from duckanon.engines.kanon import bounds
-from duckanon.engines.kanon.bounds import box_bound
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.boxtree import Tree, nearest, new_tree
 from duckanon.engines.kanon.methods.refine import Budget, refine
@@ -15,6 +14,7 @@ from duckanon.engines.kanon.orders import hilbert
 from duckanon.engines.kanon.points import runs
 from duckanon.engines.kanon.records import Codes, Floats, Records, Space
 from tests.engines.kanon import plain
+from tests.engines.kanon.box_bounds import box_bound
 from tests.engines.kanon.methods.test_refine import dealt, with_nulls
 from tests.engines.kanon.strategies import tables
 

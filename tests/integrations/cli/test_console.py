@@ -17,10 +17,11 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 import duckanon
+from duckanon.errors import was_interrupted
 from duckanon.integrations.cli import console
 from duckanon.integrations.cli.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.cli.partial_sql import is_complete, open_quote
-from duckanon.integrations.error_sentences import sentence, was_interrupted
+from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.results import Format
 from duckanon.integrations.terminal.progress import ProgressLine
 from duckanon.integrations.terminal.session import Session

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.engines.kanon.bounds import box_bound, box_losses
+from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import LARGEST_K, Certificate, certificate
 from duckanon.engines.kanon.certificate.points import GRAINS
 from duckanon.engines.kanon.certificate_check import check
@@ -18,6 +18,7 @@ from duckanon.engines.kanon.methods.refine import Budget, refine
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
 from tests.engines.kanon import plain
+from tests.engines.kanon.box_bounds import box_bound
 from tests.engines.kanon.certificate.classes import ROUNDING, classes, worst
 from tests.engines.kanon.methods.test_refine import dealt, with_nulls
 from tests.engines.kanon.strategies import tables
