@@ -99,7 +99,7 @@ class Scope:
 
     def holds(self, query: str) -> bool:
         """The truth value that a query over open tables gives."""
-        (found,) = self.public.value(query)
+        found, *_ = self.public.value(query)
         return bool(found)
 
     def is_unique(self, made: Made, columns: frozenset[str]) -> bool:
