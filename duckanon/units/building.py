@@ -62,7 +62,7 @@ class Builder:
         """The relation of a block, and its columns by the folded names of its outputs."""
         if block.limited or block.qualify or block.distinct or block.sets or block.spread:
             raise NotLocal("LIMIT, QUALIFY, DISTINCT ON and grouping sets are not followed within a unit.")
-        if any(is_windowed(one) or has(one, Star | Unclear) for one in block.expressions()):
+        if any(is_windowed(one) or has(one, (Star, Unclear)) for one in block.expressions()):
             raise NotLocal("Windows and stars are not followed within a unit.")
         made, where, over = self.joined(block, owned=owned)
         if block.keys is None:

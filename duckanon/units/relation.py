@@ -213,22 +213,6 @@ class Grouped(Relation):
 
 
 @dataclass(frozen=True)
-class Windowed(Relation):
-    """Rows with numbers of windows, each of which has rows of one unit alone and an order that leaves no tie open."""
-
-    relation: Relation
-    computed: tuple[Shown, ...]
-    has_unit: bool = True
-
-    @property
-    def parts(self) -> tuple[Relation, ...]:
-        return (self.relation,)
-
-    def sql(self, path: Path) -> str:
-        return f"SELECT *, {', '.join(map(str, self.computed))} FROM ({self.relation.sql(path)}) AS w"
-
-
-@dataclass(frozen=True)
 class United(Relation):
     """Rows of several relations: by UNION ALL, or with each row once, by rows that contain the unit.
 
