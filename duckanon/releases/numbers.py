@@ -88,9 +88,9 @@ class Columns:
     present: frozenset[str] = frozenset()
 
     def name(self, column: str) -> str:
-        """As the table has it."""
+        """As the table has it; one that it does not have stays as it is, and is refused for its type."""
         assert self.protected.stored is not None
-        return {fold(name): name for name in self.protected.stored.columns}[fold(column)]
+        return {fold(name): name for name in self.protected.stored.columns}.get(fold(column), column)
 
     def bounds(self, column: str) -> Bounds:
         """Raises NotOffered where none are declared that a sum can have."""
