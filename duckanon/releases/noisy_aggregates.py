@@ -20,6 +20,7 @@ from duckanon.errors import InvalidInput
 from duckanon.governance.locations import Location
 from duckanon.releases import layout
 from duckanon.releases.divided import divided
+from duckanon.releases.histograms import histogram
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.measures import Different, Measure, Quantiles, Records, Sums, Units, shared
@@ -361,6 +362,7 @@ class _Plan:
         self.before: list[tuple[TableName, _Plan]] = []
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
         self._choices: dict[Expr, _Choice] = {}
+        self._histograms: list[str] = []
         for one in found.keys:
             self._add_key(one)
         wheres = (one.where & one.of if one.name == "share" else one.where for one in found.statistics)
@@ -401,7 +403,25 @@ class _Plan:
         used = sorted({one for one in walk(expr) if isinstance(one, Column)}, key=lambda one: one.name)
         if not used:
             raise NotOffered("A key must be computed from columns of the table.")
-        self._columns.append((expr, "expression", tuple(map(self._key_within, used))))
+        try:
+            self._columns.append((expr, "expression", tuple(map(self._key_within, used))))
+        except NotOffered as no:
+            self._choices[expr] = self._histogram(expr, no)
+
+    def _histogram(self, expr: Expr, without_bounds: NotOffered) -> _Choice:
+        """A key whose values follow from bounds. Raises the given error where these are not known."""
+        shown = self._shown(expr)
+        not_dropped(self._context, self._table, columns_of(expr))
+        present = frozenset(one.name for one in present_columns([*self._found.filter]))
+        columns = Columns(self._protected, self._types, self._context.today, present)
+        try:
+            found = histogram(columns, expr, shown)
+        except (NotBounded, NotTotal):
+            raise without_bounds from None
+        self._histograms.append(shown)
+        if found.nullable or len(found.values) == 1:
+            return _Choice(found.tests, (*found.values, "NULL"))
+        return _Choice(found.tests[:-1], found.values)
 
     def _key_within(self, column: Column) -> Key:
         """The key of a column within an expression. Raises NotOffered."""
@@ -583,13 +603,8 @@ class _Plan:
     def _quantity(self, columns: Columns, one: Statistic, operand: Expr) -> Quantity:
         """Raises NotOffered, NotFollowed and NotTotal."""
         not_dropped(self._context, self._table, columns_of(operand))
-        stored = {fold(name): name for name in self._context.columns(self._table)}
-        named = rebuilt(
-            operand,
-            lambda part: Column(part.source, stored.get(part.name, part.name)) if isinstance(part, Column) else None,
-        )
         try:
-            return quantity(columns, operand, self._write.text(named))
+            return quantity(columns, operand, self._shown(operand))
         except NotBounded as no:
             told = {"quantile": "quantile_cont"}.get(one.name, one.name)
             further = "" if one.place is None else f", {float(one.place):g}"
@@ -600,6 +615,15 @@ class _Plan:
                 otherwise="ask the steward for a column with bounds that holds it",
             )
             raise NotFollowed(why.reason, why=why) from no
+
+    def _shown(self, expr: Expr) -> str:
+        """An expression for people, with columns named as the table has them."""
+        stored = {fold(name): name for name in self._context.columns(self._table)}
+        named = rebuilt(
+            expr,
+            lambda part: Column(part.source, stored.get(part.name, part.name)) if isinstance(part, Column) else None,
+        )
+        return self._write.text(named)
 
     def _of(self, one: Statistic) -> Quantity:
         assert one.operand is not None
@@ -821,7 +845,7 @@ class _Plan:
             near = f"95 % are within {rounded(max(one.half or 0 for one in self.told))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
         told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
-        return told + self._bounds_told + self._rounded_told + self._split_told
+        return told + self._outside_told + self._bounds_told + self._rounded_told + self._split_told
 
     def _as_written(self, node: Node) -> str:
         """An aggregate as the statement has it: nothing of the text of a view or macro."""
@@ -829,6 +853,14 @@ class _Plan:
             return sql(node)
         part = self._context.bound.quote(node)
         return "a number" if part is None else part
+
+    @property
+    def _outside_told(self) -> str:
+        """Where records count that lie outside of the bounds from which a key is computed."""
+        if not self._histograms:
+            return ""
+        named = "a key" if self._context.bound.opened else " and ".join(self._histograms)
+        return f" Values outside of the bounds from which {named} is computed count in the first or the last row of it."
 
     @property
     def _bounds_told(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
@@ -78,17 +78,19 @@ class Bounds:
 class Columns:
     """The columns of a protected table, as what numbers are computed from.
 
-    types: by folded name. today: what `current_date` stands for.
+    types: by folded name. today: what `current_date` stands for. present: the columns of which no record that is asked
+    for has NULL.
     """
 
     protected: Protected
     types: Mapping[str, str]
     today: date
+    present: frozenset[str] = frozenset()
 
     def name(self, column: str) -> str:
-        """As the table has it."""
+        """As the table has it; one that it does not have stays as it is, and is refused for its type."""
         assert self.protected.stored is not None
-        return {fold(name): name for name in self.protected.stored.columns}[fold(column)]
+        return {fold(name): name for name in self.protected.stored.columns}.get(fold(column), column)
 
     def bounds(self, column: str) -> Bounds:
         """Raises NotOffered where none are declared that a sum can have."""
@@ -116,6 +118,10 @@ class Columns:
 
     def column(self, column: Column) -> Bounded:
         """A column in whole steps. Raises NotOffered, and NotBounded for one with too many steps."""
+        found = self._column(column)
+        return replace(found, nullable=False) if fold(column.name) in self.present else found
+
+    def _column(self, column: Column) -> Bounded:
         kind = self.types.get(fold(column.name), "")
         if kind == "BOOLEAN":
             name = quoted([column.name])

@@ -141,6 +141,11 @@ def bounded(expr: Expr, leaves: Leaves) -> Bounded:
     return _Reader(leaves).number(expr)
 
 
+def known(expr: Expr, leaves: Leaves) -> Bounded:
+    """As `bounded`, also for dates and timestamps."""
+    return _Reader(leaves).of(expr)
+
+
 class _Reader:
     def __init__(self, leaves: Leaves) -> None:
         self._leaves = leaves
@@ -274,14 +279,14 @@ class _Reader:
         if name == "datediff":
             unit, first, last = arguments
             assert isinstance(unit, Constant)
-            return _added(_counted(unit.value, self.of(last)), -1, _counted(unit.value, self.of(first)))
+            return _added(counted(unit.value, self.of(last)), -1, counted(unit.value, self.of(first)))
         if len(arguments) != 1:
             raise NotBounded(_FOLLOWED)
         if name in _PARTS:
             low, high = _PARTS[name]
             return Bounded(low, high, Fraction(1), f"CAST({self._leaves.part(expr)} AS BIGINT)")
         if name == "year":
-            return _counted("year", self.of(arguments[0]))
+            return counted("year", self.of(arguments[0]))
         if name in ("floor", "ceil"):
             return _to_places(_floored if name == "floor" else _ceiled, self.number(arguments[0]), 0)
         if name == "abs":
@@ -525,8 +530,8 @@ def _day(one: Bounded) -> Bounded:
     return replace(one, low=one.low // per, high=one.high // per, sql=_divided(one.sql, one.low, per), kind=DATE)
 
 
-def _counted(unit: str, one: Bounded) -> Bounded:
-    """The number of the unit in which a date lies. Differences of such numbers are date_diff."""
+def counted(unit: str, one: Bounded) -> Bounded:
+    """The number of the unit of time in which a date lies. Differences of such numbers are date_diff."""
     if one.kind not in (DATE, TIMESTAMP):
         raise NotBounded("date_diff is for dates and timestamps with bounds")
     if unit in _MICROS and unit != "day":

@@ -1,0 +1,114 @@
+"""Keys whose values follow from the bounds of columns that have no domain: DuckDB's own counts, without the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon.errors import PolicyRefusal
+from duckanon.releases import mechanisms
+from tests.guard.truthful import truth
+
+_MADE = """
+  CREATE TABLE t AS SELECT i AS unit, CASE WHEN i % 13 > 0 THEN i * 7 % 91 END AS age,
+    (i * 37 % 5001 / 100)::DECIMAL(6, 2) AS pay,
+    (i * 37 % 2000 - 1000) / 8 AS score, TIMESTAMP '2020-01-01' + INTERVAL (i * 11) HOUR AS came,
+    DATE '2020-01-01' + (i % 700)::INTEGER AS day, ['a', 'b'][1 + i % 2] AS kind, i % 40 AS free, i % 3 AS secret
+  FROM range(2000) r(i);
+  SELECT protect('t', privacy_unit := 'unit', rows_per_unit := 1, epsilon := 1000, per_query := 1, public := ['kind'],
+    drop := ['secret'], domains := {'kind': ['a', 'b']}, bounds := {'age': [0, 90], 'pay': [0, 50, 0.01],
+      'score': [-125, 125, 0.125], 'came': [TIMESTAMP '2020-01-01', TIMESTAMP '2022-12-31'],
+      'day': [DATE '2020-01-01', DATE '2021-11-30'], 'secret': [0, 2]})
+"""
+KEYS = [
+    "floor(age / 10) * 10", "age // 10", "(age // 10) * 10", "age - age % 1 * 0 // 2", "round(pay, -1)", "floor(pay)",
+    "floor(score / 25)", "ceil(score / 50) * 50", "year(came)", "month(came)", "hour(came)", "dayofweek(day)",
+    "extract(quarter FROM day)", "date_trunc('month', day)", "date_trunc('quarter', came)", "date_trunc('year', day)",
+    "least(age, 20) // 5", "abs(score) // 1", "CASE WHEN kind = 'a' THEN age // 30 ELSE -1 END", "weekday(came)",
+    "date_diff('year', day, DATE '2025-01-01')", "coalesce(age // 20, -1)",
+]  # fmt: skip
+REFUSED = {"age - age % 1 * 0 // 2", "abs(score) // 1"}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("histograms") / "x.duckdb"
+    with duckanon.connect(found, role="steward") as con:
+        for one in _MADE.split(";"):
+            con.execute(one).fetchall()
+    return found
+
+
+@pytest.fixture
+def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[duckanon.Analyst, duckdb.DuckDBPyConnection]]:
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    with duckanon.connect(path, role="analyst") as con, con._con.cursor() as plain:
+        yield con, plain
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_counts_are_duckdbs_own(both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str) -> None:
+    con, plain = both
+    sql = f"SELECT {key} AS k, count(*) AS n, sum(pay) AS s FROM t GROUP BY k ORDER BY k"
+    if key in REFUSED:
+        with pytest.raises(PolicyRefusal, match="Counts are told by columns"):
+            con.execute(sql).fetchall()
+        return
+    mine = [row for row in con.execute(sql).fetchall() if row[1]]
+    theirs = plain.execute(sql).fetchall()
+    assert [(_day(k), n, s) for k, n, s in mine] == [(_day(k), n, s) for k, n, s in theirs]
+
+
+def _day(value: Any) -> Any:
+    return value.date() if hasattr(value, "date") else value
+
+
+def test_they_go_with_other_keys_conditions_and_totals(
+    both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection],
+) -> None:
+    con, plain = both
+    for sql in (
+        "SELECT count(*) AS n, kind, age // 10 AS k FROM t WHERE age IS NOT NULL GROUP BY ALL ORDER BY ALL",
+        "SELECT count(*) FILTER (WHERE pay > 20) AS n, age // 30 AS k, avg(pay) FROM t WHERE age < 90 GROUP BY k",
+        "SELECT count(*) AS n, age // 30 AS k, month(day) // 7 AS half FROM t GROUP BY ROLLUP (k, half) ORDER BY ALL",
+    ):
+        mine, theirs = (sorted(map(_plain, one.execute(sql).fetchall())) for one in (con, plain))
+        assert [row for row in mine if row[0]] == theirs
+
+
+def _plain(row: tuple[Any, ...]) -> list[Any]:
+    """Numbers rounded, so that equal ones are equal, and NULL as the least of all."""
+    return [row[0], *(str(round(one, 6)) if isinstance(one, int | float) else str(one) for one in row[1:])]
+
+
+def test_what_lies_outside_counts_in_the_first_or_the_last_row(
+    both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], tmp_path: Path
+) -> None:
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as steward:
+        steward.execute("CREATE TABLE v AS SELECT unnest([-9, 0, 15, 19, 20, 2000000000]) AS x")
+        steward.execute("SELECT protect('v', epsilon := 9, per_query := 1, bounds := {'x': [0, 29]})").fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        sql = "SELECT x // 10 AS k, count(*) FROM v WHERE x IS NOT NULL GROUP BY k ORDER BY k"
+        assert con.execute(sql).fetchall() == [(0, 2), (1, 2), (2, 2)]
+        assert con.decision is not None
+        assert "count in the first or the last row" in con.decision.steps[0].reason
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("pay * 2", "at most 63 values, and pay \\* 2 has 5,001"),
+        ("free // 10", "Counts are told by columns that the policy calls public \\(kind\\)"),
+        ("secret // 2", "lets nothing out that depends on secret"),
+        ("dayofyear(day)", "at most 63 values"),
+        ("age", "calls public \\(kind\\)"),
+    ],
+)
+def test_what_is_refused(both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str, said: str) -> None:
+    with pytest.raises(PolicyRefusal, match=said):
+        both[0].execute(f"SELECT {key} AS k, count(*) FROM t GROUP BY k").fetchall()
