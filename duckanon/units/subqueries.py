@@ -216,7 +216,7 @@ class Subqueries:
     def _attach(self, relation: Grouped, keys: dict[str, Expr], fields: dict[str, Field]) -> None:
         """Join groups, of which each row finds one at most. keys: what their keys are equal to."""
         # Where no group is found they are NULL, even the unit.
-        self._fields |= {name: replace(one, is_unit=False, never_null=False) for name, one in fields.items()}
+        self._fields |= {name: replace(one, is_unit=False, never_null=False, listed=()) for name, one in fields.items()}
         on = sorted(
             self._scope.written(Comparison("=", Column(SOMEWHERE, name), value), self._fields)
             for name, value in keys.items()
