@@ -393,8 +393,7 @@ class _Plan:
     def _add_key(self, expr: Expr) -> None:
         listed = self._choice(expr) if isinstance(expr, Column) and self._listed(expr) is not None else None
         if isinstance(expr, Column) and (listed is None or key_of(self._protected, expr.name) is not None):
-            key = public_key(self._context, self._table, expr)
-            self._columns.append((expr, "", (key,)))
+            self._add_column(expr)
             return
         choice = self._choice(expr)
         if choice is not None:
@@ -407,6 +406,15 @@ class _Plan:
             self._columns.append((expr, "expression", tuple(map(self._key_within, used))))
         except NotOffered as no:
             self._choices[expr] = self._histogram(expr, no)
+
+    def _add_column(self, column: Column) -> None:
+        """A column as a key: by its domain, or if it is computed within a unit by its bounds."""
+        try:
+            self._columns.append((column, "", (public_key(self._context, self._table, column),)))
+        except NotOffered as no:
+            if self._relation is None:
+                raise
+            self._choices[column] = self._histogram(column, no)
 
     def _histogram(self, expr: Expr, without_bounds: NotOffered) -> _Choice:
         """A key whose values follow from bounds. Raises the given error where these are not known."""

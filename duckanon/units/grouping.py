@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 
@@ -73,6 +73,10 @@ class Groups:
         name = self._scope.new_name(call.name)
         self._aggregates.append(Shown(name, found.sql))
         self.fields[name] = Field(found.kind, bounds=found.bounds, never_null=found.counts)
+        if of is not None and of.origin is not None and call.name in ("min", "max"):
+            # The least of a column's values is one of them, so it has the column's domain.
+            origin = replace(of.origin, source=self._scope.new_source())
+            self.fields[name] = replace(self.fields[name], origin=origin)
         self._columns[call] = Column(SOMEWHERE, name)
 
     def relation(self, where: Sequence[Expr]) -> Grouped:

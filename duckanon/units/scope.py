@@ -48,6 +48,7 @@ class Scope:
         # The columns of sources by their names in relations, each of which occurs once.
         self._names: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
+        self._sources = 0
 
     @property
     def protected(self) -> Mapping[TableName, Protected]:
@@ -66,6 +67,11 @@ class Scope:
             number += 1
         self._taken.add(found)
         return found
+
+    def new_source(self) -> int:
+        """A number that no source of the statement has: for values that are a table's, but no row of it."""
+        self._sources += 1
+        return -self._sources
 
     def call(self, number: int, column: str, name: str) -> str:
         """Let a source's column be known by a name in relations."""
