@@ -188,6 +188,11 @@ def of_constant(value: Value, kind: str) -> Scalar:
     """A constant as SQL of a type. Raises NotTotal if the type does not have that value."""
     if value.value is None and (value.kind in (NOTHING, kind)):
         return Scalar(f"CAST(NULL AS {kind})", kind, null=True)
+    if value.kind == constants.NOW:
+        raise NotTotal(
+            "now() is another time at each call, so each would be a question of its own: compare with current_date, or "
+            "write the time out."
+        )
     found = constants.of_type(value, kind)
     if found is None:
         raise NotTotal(
