@@ -290,7 +290,10 @@ class _Writer:
         if isinstance(node, exp.Column) and not node.table and fold(node.name) in grouped.aliases.keys() - named:
             return self._end(call, grouped.aliases[fold(node.name)], side, named | {fold(node.name)})
         if node in grouped.aggregates:
-            return self._sql(self._over.ends(grouped.aggregates.index(node), side))
+            try:
+                return self._sql(self._over.ends(grouped.aggregates.index(node), side))
+            except NotFollowed as no:
+                raise NotFollowed(str(no), call) from None
         shown = self.quotient(node)
         if shown is not None:
             try:
