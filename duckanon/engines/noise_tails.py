@@ -422,17 +422,19 @@ def _tail_of_part(
     return tail
 
 
-def quotient_ends(above: Floats, below: Floats, widths: Widths, unit: float) -> tuple[Floats, Floats]:
+def quotient_ends(
+    above: Floats, below: Floats, widths: Widths, unit: float, off: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
     """The ends of the intervals of quotients: all q from 0 to 1 for which above - q below is noise of an allowed width.
 
-    unit: of the widths. Where below is less than 1 that is the whole range; where there is no such q it is the one
-    number that is nearest (Fieller 1954).
+    unit: of the widths. off: how far above - q below may be from noise alone, not negative. Where below is less than 1
+    that is the whole range; where there is no such q it is the one number that is nearest (Fieller 1954).
     """
     above, below = above[:, None], below[:, None]
     parts = len(widths.start)
     start = np.arange(parts) / parts
     # Numbers were divided by the number of parts of a record, so they are on their lattice only nearly.
-    near = 1e-9 * (1 + np.abs(above) + np.abs(below))
+    near = 1e-9 * (1 + np.abs(above) + np.abs(below)) + np.reshape(off, (-1, 1))
     slope = (widths.end - widths.start) * parts * unit
     constant = widths.start * unit - slope * start + near
     low = np.broadcast_to(start, (len(near), parts))

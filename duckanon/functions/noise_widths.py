@@ -42,24 +42,27 @@ def _width_of(scale: str, weights: str, cells: int) -> float:
     return float(width(Fraction(scale), [Kind(one, cells) for one in _fractions(weights)]))
 
 
-def _quotient_end(side: Any, scale: Any, unit: Any, values: Any, above: Any, below: Any, *cells: Any) -> pa.Array:
+def _quotient_end(
+    side: Any, scale: Any, unit: Any, values: Any, above: Any, below: Any, more: Any, *cells: Any
+) -> pa.Array:
     """An end of the interval of a quotient, for each row. side, scale, unit, values: constants.
 
-    side: 'low' or 'high'. unit: what a total of 1 adds. cells: how many totals there are of each value.
+    side: 'low' or 'high'. unit: what a total of 1 adds. more: by how much above may be off beside its noise. cells: how
+    many totals there are of each value.
     """
     from duckanon.engines.noise_tails import quotient_ends
 
     if len(above) == 0:
         return pa.array([], pa.float64())
     counts = np.stack([np.asarray(one) for one in cells], axis=1)
-    numbers, divisors = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    numbers, divisors, off = (np.asarray(one, dtype=np.float64) for one in (above, below, more))
     found = np.zeros(len(counts))
     kinds, places = np.unique(counts, axis=0, return_inverse=True)
     places = places.reshape(-1)
     for at, one in enumerate(kinds):
         met = places == at
         widths = _widths_of(scale[0].as_py(), values[0].as_py(), tuple(map(int, one)))
-        ends = quotient_ends(numbers[met], divisors[met], widths, float(Fraction(unit[0].as_py())))
+        ends = quotient_ends(numbers[met], divisors[met], widths, float(Fraction(unit[0].as_py())), off[met])
         found[met] = ends[side[0].as_py() == "high"]
     return pa.array(found)
 

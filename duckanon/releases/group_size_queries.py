@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
 from duckanon.accounting import rational
-from duckanon.catalog.names import TableName, fold, literal, quoted
+from duckanon.catalog.names import TableName, fold, literal, quoted, spelled
 from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
@@ -130,7 +131,8 @@ def _refused_part(context: RuleContext, node: Node, reason: str) -> Node:
                 if str(no) == reason:
                     continue
             return part
-    return node
+    inner = [one for one in nodes_of(node, exp.Select) if one is not node and one.args.get("distinct") is not None]
+    return inner[0] if len(inner) == 1 else node
 
 
 def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
@@ -355,7 +357,8 @@ def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> 
     unit, names = fold(policy.unit or ""), {name for one in found.unit for name in _names(one)}
     if unit not in names:
         raise NotOffered(
-            f"The policy counts groups by {policy.unit}: ask for groups by it, or by it and further columns."
+            f"The policy counts groups by {policy.unit}: ask for groups by it, or by it and further columns"
+            f"{_different(context, found, names)}."
         )
     not_dropped(context, found.table, names)
     told = [one for one in found.unit if not (isinstance(one, Column) and one.name in regions)]
@@ -363,6 +366,14 @@ def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> 
     if all(isinstance(one, Column) for one in told):
         return within, ()
     return [], tuple(sorted({scalar(one, context.types(found.table), context.today)[0] for one in told}))
+
+
+def _different(context: RuleContext, found: GroupSizes, names: set[str]) -> str:
+    """What may be asked of a single column that is no unit."""
+    held = {fold(one) for one in context.policy(found.table).drop}
+    told = [spelled([one]) for one in context.columns(found.table) if fold(one) in names - held]
+    plain = len(told) == 1 == len(found.unit) and isinstance(found.unit[0], Column)
+    return f", or for count(DISTINCT {told[0]}) instead" if plain else ""
 
 
 def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
@@ -408,9 +419,16 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
         raise NotOffered(f"Sums are of a column of numbers, and {of.name} is none.")
     low, high, *more = [rational(one) for one in bounds]
     step = more[0] if more else rational("1")
-    if low is None or high is None or step is None or low < 0 or step <= 0 or step.denominator != 1:
+    if low is None or high is None or step is None or low < 0 or step <= 0:
         raise NotOffered(
-            f"Sizes are sums of numbers that are not negative, in whole steps, and the bounds of {of.name} are not."
+            f"Sizes are sums of numbers that are not negative, and the least bound of {of.name} is negative: ask for "
+            "the sum or the mean of all records."
+        )
+    if step.denominator != 1:
+        raise NotOffered(
+            f"Sizes are sums in steps of a whole number, and that of {of.name} is none: ask the steward for bounds in "
+            f"whole steps, as in {{{literal(of.name)}: [{floor(low)}, {ceil(high)}]}}, or ask for the sum or the mean "
+            "of all records."
         )
     if high > LARGEST_BOUND:
         raise NotOffered(f"The bounds of {of.name} are too wide for sums: ask the steward for narrower ones.")

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor
+from math import floor, log
 
 from duckanon.engines.noise_tails import Kind, least_width, quotient_widths, smooth_width, width
+
+# A number of SQL.
+NOTHING = "CAST('0.0' AS DOUBLE)"
 
 
 def spread(scale: Fraction) -> int:
@@ -45,6 +48,16 @@ class Noisy:
         """The same as SQL: the least such number. cells: their number, as SQL."""
         return f"_dk_width('{self.scale}', '{_written(self.weights)}', {cells})"
 
+    def most_sql(self, number: str, cells: str) -> str:
+        """What the true number is at most, but for one of 10^12 draws, as SQL; for equal weights.
+
+        number: with its noise. cells: how many it adds up. The expectation of exp(v / 2b) is at most 4/3 for each noise
+        v of scale b, so by Chernoff's bound the sum of M of them is above 2b (ln 10^12 + M ln 4/3) no more often.
+        """
+        each = 2 * float(self.weights[0] * self.scale)
+        far = f"{each * log(10**12)!r} + {each * len(self.weights) * log(4 / 3)!r} * {cells}"
+        return f"(greatest({number}, 0) + {far})"
+
 
 @dataclass(frozen=True)
 class Quotient:
@@ -67,10 +80,13 @@ class Quotient:
         kinds = tuple(Kind(value, count) for value, count in zip(self.values, counts, strict=True))
         return quotient_widths(self.scale, kinds).most * float(self.unit)
 
-    def end_sql(self, side: str, above: str, below: str, counts: Sequence[str]) -> str:
-        """An end of the interval of the quotient, from 0 to 1, as SQL. counts: of each kind of totals, as SQL."""
+    def end_sql(self, side: str, above: str, below: str, counts: Sequence[str], more: str = NOTHING) -> str:
+        """An end of the interval of the quotient, from 0 to 1, as SQL. counts: of each kind of totals, as SQL.
+
+        more: as SQL, how far above - q below can be from what the noise makes of it, for any quotient q.
+        """
         constants = f"'{side}', '{self.scale}', '{self.unit}', '{_written(self.values)}'"
-        return f"_dk_quotient_end({constants}, {above}, {below}, {', '.join(counts)})"
+        return f"_dk_quotient_end({constants}, {above}, {below}, {more}, {', '.join(counts)})"
 
 
 def _written(numbers: Sequence[Fraction]) -> str:

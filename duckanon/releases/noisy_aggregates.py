@@ -102,7 +102,8 @@ _OF_OTHERS = "of other columns a key has conditions with constants alone, as in"
 _COMPUTED_KEY = (
     "A key is computed by functions that have a value for every record: lower, upper, substring, length and the like; "
     "year, month, date_trunc and the like; + - * and // by constants; CASE, coalesce and comparisons with constants. "
-    "This one is not among them: group by the columns themselves, and compute it from the answer."
+    "This one is not among them: write it with these (width_bucket(age, 0, 100, 10) as age // 10 + 1), or count by the "
+    "columns themselves in a subquery, and compute it around that."
 )
 
 
@@ -695,9 +696,16 @@ class _Plan:
         of_parts = self._is_grouped and self._key_conditions
         if self._grouped.has_sets or self._told or repeated or of_parts:
             raise NotOffered(
-                "Different values and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
-                "beside other numbers."
+                "Different values and quantiles do not add up: ask for them without ROLLUP, CUBE and GROUPING SETS, "
+                "and without FILTER or CASE beside other numbers.",
+                self._first_that_does_not_add_up,
             )
+
+    @property
+    def _first_that_does_not_add_up(self) -> Node:
+        """Of the aggregates as they are written."""
+        both = zip(self._statistics, self._grouped.aggregates, strict=True)
+        return next(node for one, node in both if one.name in ("units", "different", "quantile"))
 
     @cached_property
     def question(self) -> AggregatesQuestion:

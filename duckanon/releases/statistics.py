@@ -109,7 +109,8 @@ class Told(ABC):
     def end(self, side: str) -> str:  # noqa: ARG002 # those that have ends use it
         """An end of its 95 % interval, as SQL. side: 'low' or 'high'. Raises NotFollowed if it has none."""
         raise NotFollowed(
-            "low and high are the ends of counts, sums, means and shares: of others there are none.", self.node
+            "low and high are the ends of counts, sums, means and shares: of others there are none, so ask for it "
+            "without."
         )
 
     @property

@@ -176,6 +176,11 @@ def _refuse(text: str, tree: Node | None = None) -> NoReturn:
     if word not in _OTHERS and isinstance(tree, exp.DML):  # after WITH
         word = tree.key.upper()
     elif word not in _OTHERS and not isinstance(tree, exp.Command):
+        if word == "PIVOT":
+            raise UnsupportedQuery(
+                "This PIVOT cannot be understood: put it into FROM, with ORDER BY and LIMIT around it, as in FROM "
+                "(PIVOT t ON sex USING count(*) GROUP BY state) ORDER BY state."
+            ) from None
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
         ) from None

@@ -71,12 +71,16 @@ def group_size_queries(context: RuleContext) -> None:
 
 
 def conditional_tables(context: RuleContext) -> None:
-    """Answer conditional tables: shares within rows, those of one SELECT together. Note why one is not answered."""
+    """Answer conditional tables: shares within rows, those of one SELECT together. Note why one is not answered.
+
+    They are of numbers of records. Those of sums are quotients of statistics: `aggregate_queries` says why not.
+    """
     together: dict[int, list[Conditional]] = {}
     for found in context.found(Conditional):
         together.setdefault(id(found.node), []).append(found)
     for shares in together.values():
-        context.settle(shares, shares[0].node)
+        if all(one.weight is None for one in shares):
+            context.settle(shares, shares[0].node)
 
 
 def inner_parts(context: RuleContext) -> None:

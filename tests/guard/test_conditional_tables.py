@@ -114,7 +114,7 @@ def test_shares_are_paid_for_once_and_tell_the_truth_but_for_noise(
         ("SELECT state, avg((edu::INT = 3)::INT) FROM persons GROUP BY state", "could fail on a record"),
         ("SELECT state, avg((age = 'x')::INT) FROM persons GROUP BY state", "value of its column's type"),
         ("SELECT state, avg(vote::INT), max(income) FROM persons GROUP BY state", "value of a single record"),
-        ("SELECT state, sum(income) FILTER (vote) / sum(income) FROM persons GROUP BY state", "not of sums"),
+        ("SELECT state, sum(income) FILTER (vote) / sum(income) FROM persons GROUP BY state", "no bounds for income"),
         ("SELECT p.state, avg(vote::INT) FROM persons p RIGHT JOIN range(3) r(i) ON true GROUP BY 1", "one table"),
         ("SELECT state, avg((id IN (SELECT max(id) FROM persons))::INT) FROM persons GROUP BY state", "protected"),
     ],

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 import duckanon
-from duckanon.errors import UnsupportedQuery
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.rewrite.admit import numbered
 from tests.amounts import sampled
 from tests.guard.residents import analyst, decide
@@ -29,7 +29,8 @@ def con(tmp_path: Path) -> Iterator[duckanon.Analyst]:
         "(i / 10)::DECIMAL(8,2) AS d, DATE '2000-01-01' + i::INT AS born, TIMESTAMP '2000-01-01' AS at, "
         f"TIME '01:02:03' AS t, UUID '{KEY}' AS u, i / 7 AS f FROM range(100) r(i); "
         "CREATE TABLE lookup AS SELECT 1 AS a; SELECT open_table('lookup'), protect('persons', epsilon := 1000, "
-        "per_query := 1, public := ['age', 'state', 'vote', 'd', 'born', 'at', 't', 'u', 'f'])",
+        "per_query := 1, bounds := {'age': [0, 100]}, "
+        "public := ['age', 'state', 'vote', 'd', 'born', 'at', 't', 'u', 'f'])",
     )
     with analyst(path) as con:
         yield con
@@ -62,6 +63,28 @@ def test_a_value_is_as_good_as_a_constant(con: duckanon.Analyst, condition: str,
     assert con.execute(sql.format("$1"), (value,)).fetchall() == first
     assert con.sql(sql.format("$x"), params={"x": value}).fetchall() == first
     assert con.execute("SELECT spent FROM privacy_budget()").fetchall() == [(1.0,)]
+
+
+@pytest.mark.parametrize(
+    ("place", "given"),
+    [("?", [0.25]), ("$1", [0.25]), ("$p", {"p": 0.25}), ("?", [Decimal("0.25")]), ("1/4", None), ("0.5 * ?", [0.5])],
+)
+def test_the_place_of_a_quantile_may_be_one(con: duckanon.Analyst, place: str, given: Any) -> None:
+    """It is the same question as with the number written out."""
+    written = con.execute("SELECT quantile_cont(age, 0.25) FROM persons").fetchall()
+    assert con.execute(f"SELECT quantile_cont(age, {place}) FROM persons", given).fetchall() == written
+    assert con.execute("SELECT charges FROM privacy_budget()").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.9, 0.999, 1 / 3])
+def test_a_float_is_the_place_that_is_nearest_to_it(con: duckanon.Analyst, value: float) -> None:
+    con.execute("SELECT quantile_cont(age, ?) FROM persons", [value]).fetchall()
+
+
+@pytest.mark.parametrize("value", ["0.5", 1.5, 0.12345, None, date(2024, 1, 1)])
+def test_other_places_are_refused(con: duckanon.Analyst, value: Any) -> None:
+    with pytest.raises(PolicyRefusal, match="The place of a quantile"):
+        con.execute("SELECT quantile_cont(age, ?) FROM persons", [value])
 
 
 def test_question_marks_are_numbered_as_they_stand(con: duckanon.Analyst) -> None:

@@ -85,6 +85,11 @@ CASES = {
         Table("8"),
         Number("sum(v) / sum(sum(v)) OVER (PARTITION BY place)", apart=True),
     ),
+    "share of a sum, rounded, divided": (
+        Table("8", "[0, 2, 1]", "DOUBLE"),
+        Number("sum(v) FILTER (WHERE ill) / sum(v)"),
+    ),
+    "mean of all, rounded, divided": (Table("12", "[0, 2, 1]", "DOUBLE"), Number("sum(v) / count(*)")),
     "mean of values, divided": (WIDE, Number("2 * sum(v) / count(v)")),
     "mean of all, divided": (Table("3"), Number("sum(v) / count(*)")),
     "mean of all of -1 to 2, divided": (Table("12", "[-1, 2]"), Number("sum(v) / count(*)")),
@@ -152,6 +157,26 @@ def test_they_are_no_wider_than_they_must_be(ask: Ask, name: str) -> None:
     """With a step less at each end they hold less often than that."""
     found = Outcomes(ask(*STEPS[name]), 200)
     assert found.held(more=-1) - found.lost < 0.95
+
+
+@pytest.mark.parametrize("exact", [1, 200, -40])
+@pytest.mark.parametrize("name", ["share of a sum, rounded, divided", "mean of all, rounded, divided"])
+def test_quotients_hold_for_values_before_they_are_rounded(ask: Ask, name: str, exact: int) -> None:
+    """Each value may be half a step away from the one that is counted: all to one side, or to the other."""
+    asked = ask(*CASES[name])
+    found = Outcomes(asked, exact)
+    totals = found.exact.reshape(asked.cells, asked.totals) / asked.whole
+    values, sums, most = totals[:, :2].sum(axis=1), 2 * totals[:, 1], 2
+    for side in (-0.5, 0.5):
+        moved = [np.clip(sums + sign * side * values, 0, most * values) for sign in (1, -1)]
+        # The second cell is that of those who are ill, or the other way round: both are tried.
+        shares = [moved[0][one] / (moved[0][one] + moved[1][1 - one]) for one in range(asked.cells) if asked.cells == 2]
+        truths = shares or [moved[0].sum() / totals.sum()]
+        held = []
+        for one in truths:
+            found.truth = float(one)
+            held.append(found.held())
+        assert max(held) >= 0.95, (side, truths, held)
 
 
 Width = Callable[[str, str, int], float]

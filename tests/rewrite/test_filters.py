@@ -280,6 +280,17 @@ ADMITTED = {
     f"{DAY} < date_trunc('quarter', now())": "(\"{d}\" < DATE '2026-01-01')",
     f"{DAY} >= date_trunc('week', current_date)": "(\"{d}\" >= DATE '2026-02-23')",
     f"{DAY} = now()::DATE - 1": "(\"{d}\" = DATE '2026-02-27')",
+    # It is some moment of today.
+    f"now() > {DAY}": "(\"{d}\" <= DATE '2026-02-28')",
+    f"{DAY} <= now()": "(\"{d}\" <= DATE '2026-02-28')",
+    f"{DAY} >= now()::TIMESTAMP": "(\"{d}\" >= DATE '2026-03-01')",
+    f"{DAY} > now() - INTERVAL 1 DAY": "(\"{d}\" >= DATE '2026-02-28')",
+    f"{DAY} = now()": '("{d}" <> "{d}")',
+    f"{DAY} BETWEEN make_date(2024, 2, 1) AND last_day(DATE '2024-02-01')": (
+        "(\"{d}\" BETWEEN DATE '2024-02-01' AND DATE '2024-02-29')"
+    ),
+    f"{DAY} >= date_trunc('month', DATE '2024-03-15')": "(\"{d}\" >= DATE '2024-03-01')",
+    f"{NUMBER} < sqrt(10000)": "(\"{n}\" < CAST('100' AS INTEGER))",
     f"{DAY} > TIMESTAMP '2024-02-29 12:00:00'": "(\"{d}\" >= DATE '2024-03-01')",
     f"{DAY} < TIMESTAMP '2024-02-29 00:00:00'": "(\"{d}\" < DATE '2024-02-29')",
     f"{DAY} = CAST('2024-02-29' AS DATE)": "(\"{d}\" = DATE '2024-02-29')",
@@ -304,6 +315,7 @@ def test_what_is_written(condition: str, wanted: str | None) -> None:
     assert found == (wanted and wanted.format(n=NUMBER, t=TEXT, b=TRUTH, d=DAY, m=MOOD))
 
 
+TIME = f"c{KINDS.index('TIMESTAMP')}a"
 FLOAT, HUGE = f"c{KINDS.index('FLOAT')}a", f"c{KINDS.index('HUGEINT')}a"
 CENTS = f"c{KINDS.index('DECIMAL(5,2)')}a"
 REFUSED = [
@@ -344,9 +356,9 @@ REFUSED = [
     f"{TEXT} LIKE ANY ('a', 'b')", f"{TEXT} SIMILAR TO 'a+'", f"regexp_matches({TEXT}, 'a')", f"{TEXT} GLOB 'a*'",
     f"{TEXT} ~ 'a'", f"{TEXT} COLLATE NOCASE = 'a'", f"{TEXT} = 'a' COLLATE NOCASE",
     # What depends on more than the record.
-    f"random() < 0.5 AND {NUMBER} = 3", f"now() > {DAY}", f"{DAY} > now()::TIMESTAMP",
-    f"{DAY} = date_trunc('hour', now())",
-    f"{DAY} = date_trunc('day', now() - INTERVAL 3 HOUR)", f"{DAY} > now() - INTERVAL 1 DAY", f"{NUMBER} = $1",
+    f"random() < 0.5 AND {NUMBER} = 3", f"{TIME} < now()", f"{TIME} > now()::TIMESTAMP", f"now() IN ({TIME})",
+    f"{DAY} = date_trunc('hour', now())", f"{TIME} = coalesce({TIME}, now())",
+    f"{DAY} = date_trunc('day', now() - INTERVAL 3 HOUR)", f"{TIME} > now() - INTERVAL 1 DAY", f"{NUMBER} = $1",
     f"{NUMBER} = getvariable('x')",
     "rowid = 3", "t = NULL", "(t).c0a = 3", "hash(t) = 7",
 ]  # fmt: skip

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
-from math import isfinite
+from math import ceil, floor, isfinite, sqrt
+from typing import Any
 from uuid import UUID
 
 from duckanon.accounting import rational
@@ -23,6 +25,7 @@ from duckanon.rewrite.algebra.expressions import (
     Null,
     Operation,
     Operator,
+    Round,
     Word,
 )
 
@@ -37,8 +40,8 @@ WHOLE = {
 }
 # The kinds of constants whose type is not written: they take the type of what they are compared with.
 NUMBER, TEXT, NOTHING = "a number", "a text", "NULL"
-# Of the current time only the day is fixed: what else depends on it is not folded.
-_NOW = "now"
+# Of the current time only the day is fixed: it is some moment within it, which is written as noon.
+NOW = "now"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
@@ -76,7 +79,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class Value:
-    """A constant. kind: its DuckDB type, or NUMBER, TEXT or NOTHING where its type is not written.
+    """A constant. kind: its DuckDB type, or NUMBER, TEXT or NOTHING where its type is not written, or NOW.
 
     value: a Fraction for numbers, also for a finite DOUBLE; None for NULL.
     """
@@ -141,18 +144,12 @@ def literal(text: str) -> str:
 _MOST_DIGITS = 38
 
 
-def folded(expr: Expr, today: date) -> Value | None:
+def folded(expr: Expr, today: date | None = None) -> Value | None:
     """The value of a constant expression; None for other expressions, and where it is not computed here. Raises
     NotTotal for a constant that has no value, such as DATE '2026-02-30'.
 
-    today: what `current_date` stands for.
+    today: what `current_date` stands for; without it what depends on the day is no constant.
     """
-    found = _folded(expr, today)
-    return None if found is None or found.kind == _NOW else found
-
-
-def _folded(expr: Expr, today: date) -> Value | None:
-    """As `folded`; also the current time."""
     match expr:
         case Constant(text, is_text):
             return Value(text, TEXT) if is_text else _number(text)
@@ -161,19 +158,18 @@ def _folded(expr: Expr, today: date) -> Value | None:
         case Boolean(truth):
             return Value(truth, "BOOLEAN")
         case Function("today", ()) | Operation("CurrentDate", ()):
-            return Value(today, "DATE")
-        case Function("now", ()) | Operation("CurrentTimestamp", ()):
-            return Value(today, _NOW)
-        case Arithmetic("+" | "-" | "*" | "/" as operator, left, right):
-            first, second = _folded(left, today), _folded(right, today)
+            return None if today is None else Value(today, "DATE")
+        case Function("now" | "get_current_timestamp" | "transaction_timestamp", ()):
+            return None if today is None else Value(datetime(today.year, today.month, today.day, 12), NOW)
+        case Operation("CurrentTimestamp" | "Localtimestamp", ()):
+            return folded(Function("now"), today)
+        case Arithmetic(operator, left, right):
+            first, second = folded(left, today), folded(right, today)
             return None if first is None or second is None else _computed(operator, first, second)
         case Negative(operand) | Cast(operand, tries=False) | Interval(operand):
-            value = _folded(operand, today)
+            value = folded(operand, today)
             return None if value is None else _changed(expr, value)
-        case Operation("Year" | "Month" | "Day" | "TimestampTrunc" | "DateTrunc") if len(expr.parts) == 1:
-            value = _folded(expr.parts[0], today)
-            return _of_date(expr, value.value) if value is not None and isinstance(value.value, date) else None
-    return None
+    return _called(expr, today)
 
 
 def _changed(expr: Expr, operand: Value) -> Value | None:
@@ -184,25 +180,6 @@ def _changed(expr: Expr, operand: Value) -> Value | None:
         case Interval(_, unit):
             return _interval(operand, unit)
     return Value(-operand.value, operand.kind) if isinstance(operand.value, Fraction) else None
-
-
-def _of_date(expr: Operation, day: date) -> Value | None:
-    """A part of a date, or its unit's first day."""
-    if expr.kind in ("Year", "Month", "Day"):
-        return Value(Fraction(getattr(day, expr.kind.lower())), "BIGINT")
-    unit = expr.argument("unit")
-    return _truncated(day, unit.text.lower()) if isinstance(unit, Word) else None
-
-
-def _truncated(day: date, unit: str) -> Value | None:
-    """The first midnight of a year, quarter, month, week or day."""
-    first = datetime(day.year, day.month, day.day)
-    if unit == "week":
-        first -= timedelta(days=first.weekday())
-    elif unit in ("month", "quarter", "year"):
-        months = {"month": 1, "quarter": 3, "year": 12}[unit]
-        first = first.replace(month=(first.month - 1) // months * months + 1, day=1)
-    return Value(first, "TIMESTAMP") if unit in ("day", "week", "month", "quarter", "year") else None
 
 
 def _number(text: str) -> Value | None:
@@ -229,8 +206,8 @@ def _typed(value: Value, kind: str) -> Value | None:
         return Value(value.value.date(), kind)
     if value.value is None:
         return Value(None, kind)
-    if value.kind == _NOW and kind != "DATE":
-        return None
+    if value.kind == NOW:
+        return value if kind.startswith("TIMESTAMP") else None
     found = of_type(value, kind)
     if found is None:
         raise NotTotal(_unread(kind))
@@ -262,14 +239,18 @@ def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
     left, right = one.value, other.value
     if operator == "+" and isinstance(right, date):
         left, right = right, left
-    if _NOW in (one.kind, other.kind):
+    if NOW in (one.kind, other.kind):
         moved = _moved(left, right, 1 if operator == "+" else -1) if isinstance(left, date) else None
         whole_days = isinstance(right, Duration) and not right.micros and operator in ("+", "-")
-        return Value(moved.value, _NOW) if moved is not None and whole_days else None
+        return Value(moved.value, NOW) if moved is not None and whole_days else None
+    if operator == "-" and one.kind == other.kind == "DATE" and isinstance(left, date) and isinstance(right, date):
+        return Value(Fraction((left - right).days), "BIGINT")
     if isinstance(left, date) and operator in ("+", "-"):
         return _moved(left, right, 1 if operator == "+" else -1)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return None
+    if operator in ("//", "%"):
+        return _whole_part(operator, left, right) if "DOUBLE" not in (one.kind, other.kind) else None
     if operator == "/" or "DOUBLE" in (one.kind, other.kind):
         a, b = float(left), float(right)
         if operator == "/" and b == 0:
@@ -278,6 +259,15 @@ def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
         return Value(Fraction(found), "DOUBLE") if isfinite(found) else None
     exact = left + right if operator == "+" else left - right if operator == "-" else left * right
     return Value(exact, NUMBER) if abs(exact) < 10**38 else None
+
+
+def _whole_part(operator: Operator, left: Fraction, right: Fraction) -> Value | None:
+    """The quotient of two whole numbers without its fraction, or the remainder; neither is negative."""
+    if right == 0:
+        raise NotTotal("A constant is divided by zero: write its value.")
+    if left < 0 or right < 0 or left.denominator != 1 or right.denominator != 1:
+        return None
+    return Value(Fraction(left // right) if operator == "//" else left % right, NUMBER)
 
 
 def _moved(day: date, by: object, sign: int) -> Value | None:
@@ -298,6 +288,185 @@ def _moved(day: date, by: object, sign: int) -> Value | None:
     return Value(at if kind == "TIMESTAMP" else at.date(), kind)
 
 
+# --- functions of constants -------------------------------------------------------------------------------------------
+
+_UNIT_NAMES = {"dayofmonth": "day", "dow": "dayofweek", "weekday": "dayofweek", "doy": "dayofyear"}
+# What is written in another way, by the names of its arguments in order.
+_ARGUMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "DateFromParts": ("make_date", ("year", "month", "day")),
+    "TimestampTrunc": ("date_trunc", ("unit", "this")),
+    "DateTrunc": ("date_trunc", ("unit", "this")),
+    "Extract": ("date_part", ("this", "expression")),
+    "DayOfWeek": ("dayofweek", ("this",)),
+    "DayOfWeekIso": ("isodow", ("this",)),
+    "DayOfYear": ("dayofyear", ("this",)),
+    "LastDay": ("last_day", ("this",)),
+    "Pow": ("pow", ("this", "expression")),
+}
+
+
+def _called(expr: Expr, today: date | None) -> Value | None:
+    """The value of a function of constants, as DuckDB computes it on every machine; None for every other expression."""
+    name, arguments = _call(expr)
+    if name not in CALLS:
+        return None
+    values = [Value(one.text, TEXT) if isinstance(one, Word) else folded(one, today) for one in arguments]
+    known = [one for one in values if one is not None and one.value is not None]
+    if len(known) < len(values) or not values:
+        return None
+    try:
+        return CALLS[name](known)
+    except (ValueError, OverflowError):
+        raise NotTotal("A function of constants has no value here: write it out.") from None
+
+
+def _call(expr: Expr) -> tuple[str, Sequence[Expr | Word]]:
+    """The name of a function as DuckDB has it, and its arguments; '' for another expression."""
+    match expr:
+        case Function(name, operands, quoted=False):
+            return {"datetrunc": "date_trunc", "datepart": "date_part"}.get(name.lower(), name.lower()), operands
+        case Round(operand, decimals):
+            return "round", [operand] if decimals is None else [operand, decimals]
+        case Operation(kind):
+            name, own = _ARGUMENTS.get(kind, (kind.lower(), ()))
+            if not own:
+                return name, expr.parts
+            found = [one for one in map(expr.argument, own) if isinstance(one, Expr | Word)]
+            return (name, found) if len(found) == len(expr.arguments) else ("", [])
+    return "", []
+
+
+def _numbers(values: Sequence[Value], least: int, most: int) -> list[Fraction]:
+    """The values as numbers, if there are so many; else none."""
+    found = [one.value for one in values if isinstance(one.value, Fraction)]
+    return found if least <= len(found) <= most and len(found) == len(values) else []
+
+
+def _kind_of(value: Value) -> str:
+    """Of a function's result that is of the kind of its argument."""
+    return "DOUBLE" if value.kind in ("DOUBLE", "FLOAT") else NUMBER
+
+
+def _part_of_date(name: str) -> Callable[[Sequence[Value]], Value | None]:
+    return lambda values: _date_part([Value(name, TEXT), *values])
+
+
+def _date_part(values: Sequence[Value]) -> Value | None:
+    if len(values) != 2 or not isinstance(values[1].value, date):
+        return None
+    unit, day = str(values[0].value).lower(), values[1].value
+    read = _PARTS.get(_UNIT_NAMES.get(unit, unit))
+    return None if read is None else Value(Fraction(read(day)), "BIGINT")
+
+
+_PARTS: Mapping[str, Callable[[date], int]] = {
+    "year": lambda day: day.year,
+    "quarter": lambda day: (day.month + 2) // 3,
+    "month": lambda day: day.month,
+    "week": lambda day: day.isocalendar()[1],
+    "day": lambda day: day.day,
+    "dayofweek": lambda day: day.isoweekday() % 7,
+    "isodow": lambda day: day.isoweekday(),
+    "dayofyear": lambda day: day.timetuple().tm_yday,
+}
+
+
+def _truncated(values: Sequence[Value]) -> Value | None:
+    """The first midnight of a year, quarter, month, week or day."""
+    if len(values) != 2 or not isinstance(values[1].value, date):
+        return None
+    unit, day = str(values[0].value).lower(), values[1].value
+    first = datetime(day.year, day.month, day.day)
+    if unit == "week":
+        first -= timedelta(days=first.weekday())
+    elif unit in ("month", "quarter", "year"):
+        months = {"month": 1, "quarter": 3, "year": 12}[unit]
+        first = first.replace(month=(first.month - 1) // months * months + 1, day=1)
+    return Value(first, "TIMESTAMP") if unit in ("day", "week", "month", "quarter", "year") else None
+
+
+def _made_date(values: Sequence[Value]) -> Value | None:
+    parts = [int(one) for one in _numbers(values, 3, 3) if one.denominator == 1]
+    return Value(date(*parts), "DATE") if len(parts) == 3 else None
+
+
+def _last_day(values: Sequence[Value]) -> Value | None:
+    day = values[0].value
+    if len(values) != 1 or not isinstance(day, date):
+        return None
+    return Value(date(day.year, day.month, monthrange(day.year, day.month)[1]), "DATE")
+
+
+def _square_root(values: Sequence[Value]) -> Value | None:
+    return next((Value(Fraction(sqrt(one)), "DOUBLE") for one in _numbers(values, 1, 1)), None)
+
+
+def _power(values: Sequence[Value]) -> Value | None:
+    """A whole power that a DOUBLE holds exactly."""
+    numbers = _numbers(values, 2, 2)
+    if not numbers or numbers[1] not in range(65):
+        return None
+    found = numbers[0] ** int(numbers[1])
+    return Value(found, "DOUBLE") if Fraction(float(found)) == found else None
+
+
+def _stepped(to: Callable[[Fraction], int]) -> Callable[[Sequence[Value]], Value | None]:
+    """A whole number near a number."""
+    return lambda values: next((Value(Fraction(to(one)), _kind_of(values[0])) for one in _numbers(values, 1, 1)), None)
+
+
+def _rounded(values: Sequence[Value]) -> Value | None:
+    """To decimals; halves go away from zero. Of a DOUBLE to whole numbers only."""
+    numbers = _numbers(values, 1, 2)
+    places = numbers[1] if len(numbers) == 2 else Fraction(0)
+    if not numbers or places not in range(19) or (places and _kind_of(values[0]) == "DOUBLE"):
+        return None
+    steps = floor(abs(numbers[0]) * 10 ** int(places) + Fraction(1, 2))
+    return Value(Fraction(steps, 10 ** int(places)) * (1 if numbers[0] >= 0 else -1), _kind_of(values[0]))
+
+
+def _outermost(of: Callable[..., Any]) -> Callable[[Sequence[Value]], Value | None]:
+    """The least or the greatest of values of one kind."""
+
+    def computed(values: Sequence[Value]) -> Value | None:
+        plain = len({one.kind for one in values}) == 1 and values[0].kind in (NUMBER, "DOUBLE", "DATE", "TIMESTAMP")
+        return of(values, key=lambda one: one.value) if plain else None
+
+    return computed
+
+
+def _of_text(to: Callable[[str], str]) -> Callable[[Sequence[Value]], Value | None]:
+    """Of a text of ASCII, of which no version has another opinion."""
+
+    def computed(values: Sequence[Value]) -> Value | None:
+        text = values[0].value
+        plain = len(values) == 1 and isinstance(text, str) and text.isascii()
+        return Value(to(str(text)), "VARCHAR") if plain else None
+
+    return computed
+
+
+CALLS: Mapping[str, Callable[[Sequence[Value]], Value | None]] = {
+    **{name: _part_of_date(name) for name in (*_PARTS, *_UNIT_NAMES)},
+    "date_part": _date_part,
+    "date_trunc": _truncated,
+    "make_date": _made_date,
+    "last_day": _last_day,
+    "sqrt": _square_root,
+    "pow": _power,
+    "power": _power,
+    "abs": lambda values: next((Value(abs(one), _kind_of(values[0])) for one in _numbers(values, 1, 1)), None),
+    "floor": _stepped(floor),
+    "ceil": _stepped(ceil),
+    "ceiling": _stepped(ceil),
+    "round": _rounded,
+    "least": _outermost(min),
+    "greatest": _outermost(max),
+    "lower": _of_text(str.lower),
+    "upper": _of_text(str.upper),
+}
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +481,8 @@ def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UU
         return found if kind == "BOOLEAN" else None
     if isinstance(found, Fraction):
         return _fitting(found, said, kind)
+    if said == NOW:
+        return None
     if isinstance(found, datetime):
         midnight = found.replace(hour=0, minute=0, second=0, microsecond=0)
         return found if kind == "TIMESTAMP" else found.date() if kind == "DATE" and found == midnight else None

@@ -188,6 +188,11 @@ def of_constant(value: Value, kind: str) -> Scalar:
     """A constant as SQL of a type. Raises NotTotal if the type does not have that value."""
     if value.value is None and (value.kind in (NOTHING, kind)):
         return Scalar(f"CAST(NULL AS {kind})", kind, null=True)
+    if value.kind == constants.NOW:
+        raise NotTotal(
+            "now() is another time at each call, so each would be a question of its own: compare with current_date, or "
+            "write the time out."
+        )
     found = constants.of_type(value, kind)
     if found is None:
         raise NotTotal(
@@ -263,7 +268,10 @@ def _spans(one: Scalar, other: Scalar) -> tuple[Fraction, Fraction, Fraction, Fr
     """The spans of two numbers. Raises NotTotal if one has no span."""
     fit = [is_exact(each.kind) or each.kind == "DOUBLE" for each in (one, other)]
     if one.span is None or other.span is None or not all(fit):
-        raise NotTotal("Arithmetic is for whole numbers and constants here: other numbers could overflow.")
+        raise NotTotal(
+            "Arithmetic is for whole numbers, decimals are divided by constants, and others could overflow: compute "
+            "with the constant instead, as in x > 100 for x / 2 > 50."
+        )
     if max(abs(each) for each in (*one.span, *other.span)) > _MOST:
         raise NotTotal("A number could leave the range of every type: compute with smaller ones.")
     return (*one.span, *other.span)

@@ -60,7 +60,7 @@ class Interval(Protocol):
         """It, as SQL."""
 
     def end(self, side: str) -> str:
-        """As SQL. side: `low` or `high`."""
+        """As SQL. side: `low` or `high`. Raises NotFollowed if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Grouped:
             width = widths[self.aggregates.index(node)] if node in self.aggregates else None
             shown = None if width is not None else write.quotient(node)
             if shown is not None:
-                width = f"({shown.end('high')} - {shown.end('low')})"
+                width = _width(shown)
             if width is not None:
                 found.append((at, width))
         return found
@@ -311,10 +311,16 @@ class _Writer:
         if isinstance(node, exp.Column) and not node.table and fold(node.name) in grouped.aliases.keys() - named:
             return self._end(call, grouped.aliases[fold(node.name)], side, named | {fold(node.name)})
         if node in grouped.aggregates:
-            return self._sql(self._over.ends(grouped.aggregates.index(node), side))
+            try:
+                return self._sql(self._over.ends(grouped.aggregates.index(node), side))
+            except NotFollowed as no:
+                raise NotFollowed(str(no), call) from None
         shown = self.quotient(node)
         if shown is not None:
-            return self._sql(shown.end(side))
+            try:
+                return self._sql(shown.end(side))
+            except NotFollowed as no:
+                raise NotFollowed(str(no), call) from None
         only = guarded(node)
         if only is not None:
             return self._end(call, only, side, named)
@@ -328,6 +334,14 @@ class _Writer:
         end = self._end(call, part, _OTHER_END[side] if falls else side, named)
         place.replace(exp.Paren(this=end))
         return copy
+
+
+def _width(shown: Interval) -> str | None:
+    """How wide an interval is, as SQL; None where it is not known."""
+    try:
+        return f"({shown.end('high')} - {shown.end('low')})"
+    except NotFollowed:
+        return None
 
 
 def _is_aggregate(node: Node) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from duckanon.rewrite.algebra.aggregates import SHOWING
+from duckanon.rewrite.algebra.constants import NotTotal, folded
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
     Case,
@@ -24,7 +25,7 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.relations import Block, Table, is_protected
 from duckanon.rewrite.algebra.rows import is_clean, is_closed, watched
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic, Unanswered
-from duckanon.rewrite.recognize.measures import Measure, measure, number, share
+from duckanon.rewrite.recognize.measures import Measure, measure, share
 
 _TOLD = "count, sum, avg, variance, stddev, median and quantiles"
 # What is said of a condition with a subquery of protected records, without the way out.
@@ -138,7 +139,7 @@ def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
     """Why a statistic of numbers is not answered."""
     _, place = _quantile(expr)
     if expr.name in _QUANTILES and place is None:
-        return "The place of a quantile is a constant from 0 to 1."
+        return "The place of a quantile is a constant number from 0 to 1."
     if expr.name in _QUANTILES:
         return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
     what = "A sum" if expr.name == "sum" else "This statistic"
@@ -178,10 +179,22 @@ def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
     """What a quantile is of, without casts to wider numbers, and its place, if that is a constant."""
     match expr:
         case Aggregate(operands=(operand, place), order=()):
-            return _plain(operand), number(place)
+            return _plain(operand), _place(place)
         case Aggregate(operands=(operand, *_)):
             return _plain(operand), None
     return None, None
+
+
+def _place(expr: Expr) -> Fraction | None:
+    """The place of a quantile, if it is a constant number. Of a DOUBLE it is the thousandths that are nearest to it."""
+    try:
+        value = folded(expr)
+    except NotTotal:
+        return None
+    if value is None or not isinstance(value.value, Fraction):
+        return None
+    near = value.value.limit_denominator(_FINEST_PLACE)
+    return near if float(near) == float(value.value) else value.value
 
 
 def _added(found: Measure) -> Statistic:

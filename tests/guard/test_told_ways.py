@@ -1,0 +1,55 @@
+"""Refusals that name a way out in words of their own: the part that is quoted, and that the way out works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import duckanon
+from duckanon.errors import DuckanonError
+
+# A statement, the beginning of its refusal, what else is said, and what it is told to ask instead.
+TOLD = [
+    ("SELECT count(*) FROM (SELECT DISTINCT clinic FROM t)", "`SELECT DISTINCT clinic FROM t`",
+     "or for count(DISTINCT clinic)", "SELECT count(DISTINCT clinic) FROM t"),
+    ("SELECT avg(s) FROM (SELECT who, sum(price) AS s FROM t GROUP BY who)", "`sum(price)`",
+     "in steps of a whole number", "SELECT sum(price), avg(price) FROM t"),
+    ("PIVOT t ON e USING count(*) GROUP BY clinic ORDER BY clinic", "This PIVOT", "put it into FROM",
+     "FROM (PIVOT t ON e USING count(*) GROUP BY clinic) ORDER BY clinic"),
+    ("SELECT count(*) FROM t WHERE cost / 2 > 50", "`cost / 2 > 50`", "compute with the constant instead",
+     "SELECT count(*) FROM t WHERE cost > 100"),
+    ("SELECT low(median(age)) FROM t", "`low(median(age))`", "ask for it without", "SELECT median(age) FROM t"),
+    ("SELECT clinic, median(age) FROM t GROUP BY CUBE (clinic)", "`median(age)`",
+     "without ROLLUP, CUBE and GROUPING SETS", "SELECT clinic, median(age) FROM t GROUP BY clinic"),
+    ("SELECT clinic, count(*), count(DISTINCT age) FROM t GROUP BY CUBE (clinic)", "`count(DISTINCT age)`", "CUBE",
+     "SELECT clinic, count(*), count(DISTINCT age) FROM t GROUP BY clinic"),
+    ("SELECT width_bucket(age, 0, 100, 10) AS b, count(*) FROM t GROUP BY b", "`width_bucket(age, 0, 100, 10)`",
+     "as age // 10 + 1", "SELECT age // 10 + 1 AS b, count(*) FROM t GROUP BY b"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
+    path = tmp_path_factory.mktemp("told") / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT i AS pid, i % 50 AS who, 'c' || i % 4 AS clinic, (i % 90)::INTEGER AS age, "
+            "i % 3 = 0 AS e, (i % 200 / 8)::DECIMAL(9, 2) AS price, i::DOUBLE AS cost FROM range(200) r(i); "
+            "SELECT protect('t', privacy_unit := 'pid', rows_per_unit := 1, unit := 'who', max_size := 300, "
+            "epsilon := 900, per_query := 1, public := ['clinic', 'age', 'e', 'cost'], "
+            "bounds := {'price': [0, 300, 0.01], 'age': [0, 100]}, domains := {'clinic': ['c0', 'c1', 'c2', 'c3'], "
+            "'age': {'from': 0, 'to': 89, 'step': 1}, 'e': ['true', 'false']})"
+        ).fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        yield con
+
+
+@pytest.mark.parametrize(("sql", "part", "way", "instead"), TOLD)
+def test_what_is_told_is_quoted_and_works(con: duckanon.Analyst, sql: str, part: str, way: str, instead: str) -> None:
+    with pytest.raises(DuckanonError) as refused:
+        con.execute(sql)
+    said = str(refused.value)
+    assert said.startswith(part)
+    assert way in said
+    con.execute(instead).fetchall()
