@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import as_options, call, ordered, privacy_unit
+from duckanon.integrations.calls import as_options, call, ordered, policy_units, privacy_unit
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.data_files import DataFile, source, target
@@ -62,7 +62,8 @@ def release(
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [*qi, *(f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label"))]
-        after, copied = _row(con, _MEASURED), Copied.of(con, _RELEASE, changed)
+        after = _row(con, _MEASURED)
+        copied = Copied.of(con, _RELEASE, changed, [*([unit] if unit else []), *policy_units(con)])
         file.write(con, _RELEASE, DataFile.of(path).labels)
         return before, after, copied, unit or None
 
@@ -104,5 +105,6 @@ def _summarise(
     risk = figure("max_risk", before["max_risk"]), figure("max_risk", 1 / after["k"])
     alone = before["singletons"]
     stood = f" {_counted(alone, *units)} stood alone before, none after." if alone else ""
-    say(f"Highest risk of re-identification by {', '.join(qi)}: {risk[0]} before, {risk[1]} after.{stood}")
+    unseen = f" for who does not see {', '.join(copied.units)}" if copied.units else ""
+    say(f"Highest risk of re-identification by {', '.join(qi)}{unseen}: {risk[0]} before, {risk[1]} after.{stood}")
     say(as_options(copied.sentences))

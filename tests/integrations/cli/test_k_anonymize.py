@@ -300,7 +300,7 @@ def test_out_is_kept_unless_forced(here):
                 [*CALL, "--within", "t.duckdb"],
                 "--within t.duckdb is a DuckDB database: export the release to a file first.",
             ),
-            ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in "--within voters.csv"'),
+            ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in --within voters.csv'),
             ([*CALL, "--within", VOTERS, "--seconds", "2"], "within joins the classes of an earlier release: leave"),
             (
                 [*CALL, "--within", "odd.csv"],
