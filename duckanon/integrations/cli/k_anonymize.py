@@ -12,6 +12,7 @@ from duckanon.integrations.calls import as_options, call, ordered, policy_units,
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.data_files import DataFile, source, target
+from duckanon.integrations.equal_records import equal_records
 from duckanon.integrations.results import fetch, figure
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
@@ -47,7 +48,7 @@ def release(
         raise InvalidInput(f"{out} is the file to be anonymised: write the copy to another one.")
     file = target(out, force=force)
 
-    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None]:
+    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None, str]:
         # For a text file only the columns that are generalised or measured need types; others stay text.
         typed = [*qi, *sensitive] if file.is_delimited else None
         found = source(con, path, table, typed=typed, ordered=ordered(given))
@@ -65,10 +66,12 @@ def release(
         after = _row(con, _MEASURED)
         copied = Copied.of(con, _RELEASE, changed, [*([unit] if unit else []), *policy_units(con)])
         file.write(con, _RELEASE, DataFile.of(path).labels)
-        return before, after, copied, unit or None
+        return before, after, copied, unit or None, equal_records(con, found)
 
     with Session(role="steward") as session:
-        before, after, copied, unit = session.run(f"Anonymising {path.name}", work)
+        before, after, copied, unit, equal = session.run(f"Anonymising {path.name}", work)
+    if equal:
+        say(equal)
     if unit is None:
         _summarise(file, before, after, copied, qi, f"the smallest of {after['k']:,}", ("record", "records"))
         return
