@@ -70,15 +70,21 @@ def release(
 
     with Session(role="steward") as session:
         before, after, copied, unit, equal = session.run(f"Anonymising {path.name}", work)
+    if unit is None:
+        size, names = f"the smallest of {after['k']:,}", ("record", "records")
+    else:
+        # The unit may have been dropped, so its values are not counted again.
+        k = _k(given)
+        after, names = {**after, "k": k}, (f"value of {unit}", f"values of {unit}")
+        size = f"each of {k:,} or more {names[1]}"
+    _summarise(file, before, after, copied, qi, size, names)
     if equal:
         say(equal)
-    if unit is None:
-        _summarise(file, before, after, copied, qi, f"the smallest of {after['k']:,}", ("record", "records"))
-        return
-    # The unit may have been dropped, so its values are not counted again.
-    k = int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
-    names = f"value of {unit}", f"values of {unit}"
-    _summarise(file, before, {**after, "k": k}, copied, qi, f"each of {k:,} or more {names[1]}", names)
+
+
+def _k(given: Mapping[str, Any]) -> int:
+    """The k that is asked for, or the function's default."""
+    return int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:
