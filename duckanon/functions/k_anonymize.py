@@ -92,7 +92,13 @@ class KAnonymize(Generalised):
         return cells(self.qi, self.categorical, self.how)
 
     def check_size(self, records: int, threads: int, limit: int) -> None:
-        from duckanon.engines.kanon.anonymize import check_memory, check_method, check_options, check_seconds
+        from duckanon.engines.kanon.anonymize import (
+            check_duration,
+            check_memory,
+            check_method,
+            check_options,
+            check_seconds,
+        )
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.records import check_k
 
@@ -101,6 +107,8 @@ class KAnonymize(Generalised):
             check_seconds(self.seconds, self.method)
             check_options(self.options, [self.method])
         check_k(self.k, records)
+        if self.method != _GLOBAL:
+            check_duration(self.method, records, len(self.qi), self.k, seconds=self.seconds, options=self.options)
         columns, blocks = (
             len(self.qi) + len(self.criteria.columns),
             self.method != _GLOBAL and METHODS[self.method].blocks,

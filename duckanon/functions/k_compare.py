@@ -72,7 +72,9 @@ class KCompare(Generalised):
 
         columns = len(self.qi) + len(self.criteria.columns)
         criteria = bool(self.criteria.columns or self.criteria.max_suppression)
-        check_comparison(self.methods, self.k, records, self.options, criteria)
+        check_comparison(
+            self.methods, self.k, (records, len(self.qi)), self.options, classes=criteria, seconds=self.seconds
+        )
         check_memory("The lower bound", records, columns, threads, limit, blocks=False)
 
 

@@ -112,7 +112,9 @@ def _check(request: Coarser, names: list[str], types: list[str], described: dict
             raise InvalidInput(
                 f'Column "{ends[0]}" of {release.name} has not the type that a release of column "{name}" has: cast it.'
             )
-    release.has([*request.drop, *request.criteria.columns])
+    # What the earlier release has dropped already may be named again: the call is then that of the earlier one.
+    release.has([name for name in request.drop if not found.holds(name)])
+    release.has(request.criteria.columns)
     release.plain(request.criteria.sensitive, "sensitive column")
     _nothing_finer(found, release, request.qi, request.drop)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import duckdb
 
 from duckanon.catalog.names import fold, identifier, literal
-from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import hashed, unit_of
@@ -86,12 +85,12 @@ def check_records(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
 
     Afterwards the release's classes stand in a temporary table, for `is_within`.
     """
-    cells = _cells(candidate.policy, candidate.columns, candidate.source)
+    cells = _cells(candidate.policy.quasi_identifiers, candidate.columns, candidate.source)
     hidden = _hidden(candidate, cells)
     _make_classes(con, _CLASSES, candidate.release, cells)
     _check_numbers(con, candidate, cells)
     _check_matched(con, candidate, cells, hidden)
-    _check_units(con, candidate)
+    _check_units(con, candidate, cells)
 
 
 def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earlier) -> bool:
@@ -99,14 +98,47 @@ def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earli
 
     Each class of the first must lie inside exactly one class of the release, and together they must have its rows.
     """
-    cells = _cells(candidate.policy, candidate.columns, candidate.source)
+    cells = _cells(candidate.policy.quasi_identifiers, candidate.columns, candidate.source)
+    hidden = _hidden(candidate, cells)
+    return first.copy is not None and _joins(con, cells, hidden, candidate.release, first.copy, first.columns)
+
+
+def is_coarser(
+    con: duckdb.DuckDBPyConnection,
+    release: tuple[str, Mapping[str, str]],
+    first: tuple[str, Sequence[str]],
+    source: Mapping[str, str],
+    qi: Sequence[str],
+) -> bool:
+    """Whether a k-anonymous table is proven to follow from another one, without a policy.
+
+    release, first: their names in SQL, with the types of their columns by name, and with the names of their columns.
+    source: types of the columns `qi` before they were generalised. Raises InvalidInput if the release lacks one.
+    """
+    name, columns = release
+    cells = _cells(qi, columns, source)
+    taken = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
+    hidden = [one for one in columns if fold(one) not in taken]
+    _make_classes(con, _CLASSES, name, cells)
+    return _joins(con, cells, hidden, name, *first)
+
+
+def _joins(
+    con: duckdb.DuckDBPyConnection,
+    cells: Sequence[Cell],
+    shown: Sequence[str],
+    release: str,
+    first: str,
+    columns: Sequence[str],
+) -> bool:
+    """Whether the release, whose classes stand in their table, joins classes of the first, which has these columns."""
     names = [name for cell in cells for name in cell.names]
-    hidden = [identifier(name) for name in _hidden(candidate, cells)]
-    have = {fold(identifier(name)) for name in first.columns}
-    if first.copy is None or not {fold(one) for one in [*map(identifier, names), *hidden]} <= have:
+    hidden = [identifier(name) for name in shown]
+    have = {fold(identifier(name)) for name in columns}
+    if not {fold(one) for one in [*map(identifier, names), *hidden]} <= have:
         return False
     try:
-        _make_classes(con, "temp.main._dk_first", first.copy, cells)
+        _make_classes(con, "temp.main._dk_first", first, cells)
         inside = " AND ".join(cell.inside("a", "b") for cell in cells)
         con.execute(
             "CREATE OR REPLACE TEMP TABLE _dk_map AS SELECT a.c AS first, system.main.min(b.c) AS second, "
@@ -117,11 +149,11 @@ def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earli
         if unclear:
             return False
         old = (
-            f"SELECT {', '.join(['second', *(f'r.{one}' for one in hidden)])} FROM {first.copy} AS r "
+            f"SELECT {', '.join(['second', *(f'r.{one}' for one in hidden)])} FROM {first} AS r "
             f"JOIN temp.main._dk_first AS c ON {_same(cells)} JOIN temp.main._dk_map AS m ON m.first = c.c"
         )
         new = (
-            f"SELECT {', '.join(['c.c', *(f'r.{one}' for one in hidden)])} FROM {candidate.release} AS r "
+            f"SELECT {', '.join(['c.c', *(f'r.{one}' for one in hidden)])} FROM {release} AS r "
             f"JOIN {_CLASSES} AS c ON {_same(cells)}"
         )
         return equal(con, old, new)
@@ -152,17 +184,17 @@ def equal(con: duckdb.DuckDBPyConnection, one: str, other: str) -> bool:
     return bool(left == right == 0)
 
 
-def _cells(policy: Policy, columns: Mapping[str, str], source: Mapping[str, str]) -> list[Cell]:
-    """The cell of each quasi-identifier, in the policy's order. Raises InvalidInput where the release has none."""
+def _cells(qi: Sequence[str], columns: Mapping[str, str], source: Mapping[str, str]) -> list[Cell]:
+    """The cell of each quasi-identifier, in their order. Raises InvalidInput where the release has none."""
     own = {fold(name): name for name in columns}
     kinds = {fold(name): (name, kind) for name, kind in source.items()}
-    if not policy.quasi_identifiers:
+    if not qi:
         raise InvalidInput(
             "The policy names no quasi_identifiers, so no k-anonymous table can be published: protect the table with "
             "them, or name the value column of a table of counts or shares."
         )
     found = list[Cell]()
-    for wanted in policy.quasi_identifiers:
+    for wanted in qi:
         if fold(wanted) not in kinds:
             raise InvalidInput(f'The protected table has no column "{wanted}" any more, which its policy names.')
         name, kind = kinds[fold(wanted)]
@@ -176,7 +208,7 @@ def _cells(policy: Policy, columns: Mapping[str, str], source: Mapping[str, str]
                 labels = " Labels of hierarchies cannot be checked: release an interval, a set or bands of it."
             raise InvalidInput(
                 f'The release says nothing of "{name}", which the policy calls a quasi-identifier: k_anonymize with '
-                f"all of them ({', '.join(policy.quasi_identifiers)}), or name the value column of a table of counts "
+                f"all of them ({', '.join(qi)}), or name the value column of a table of counts "
                 f"or shares.{labels}"
             )
     return found
@@ -255,10 +287,12 @@ def _check_matched(
     people = [*values, *shown, f"{unit_of(unit)} AS u"]
     kept = [f"s{at}" for at in range(len(hidden))]
     classes, tests = _matching(con, candidate, cells)
-    grouped = ", ".join(["b.c", "u", *kept])
+    stray = " OR ".join(f"{_all_null('b', cell)} AND v{at} IS NOT NULL" for at, cell in enumerate(cells))
+    grouped = ", ".join(["c", "u", "stray", *kept])
     con.execute(
-        f"CREATE OR REPLACE TEMP TABLE {_FITS} AS SELECT {grouped}, system.main.sum(m) AS m "
-        f"FROM (SELECT {', '.join(people)}, system.main.count(*) AS m FROM {candidate.of} GROUP BY ALL) AS a "
+        f"CREATE OR REPLACE TEMP TABLE {_FITS} AS SELECT b.c, u, {stray} AS stray, {', '.join([*kept, ''])}"
+        f"system.main.sum(m) AS m FROM (SELECT {', '.join(people)}, system.main.count(*) AS m "
+        f"FROM {candidate.of} GROUP BY ALL) AS a "
         f"JOIN {classes} AS b ON {tests} GROUP BY {grouped}"
     ).fetchall()
     rows = (
@@ -294,28 +328,87 @@ def _matching(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Seque
     return classes, " AND ".join(tests)
 
 
-def _check_units(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
-    policy = candidate.policy
+def _check_units(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> None:
+    """Refuse classes that fewer than k units could fill with the records that lie inside."""
+    policy, whole = candidate.policy, _count(con, _CLASSES)
     if policy.privacy_unit is None:
-        held = f"SELECT c, n AS units FROM {_CLASSES}"
-    else:
-        # Records without a unit first, which are nobody's, then the units with the most records inside: how many units
-        # fill the rows of the class?
-        held = (
-            "SELECT c, system.main.count(u) FILTER (WHERE coalesce(before, 0) < n) AS units FROM ("
-            "SELECT c, n, u, system.main.sum(m) OVER (PARTITION BY c ORDER BY u IS NULL DESC, m DESC "
-            "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before "
-            f"FROM (SELECT c, u, system.main.sum(m) AS m FROM {_FITS} GROUP BY c, u) JOIN {_CLASSES} USING (c)) "
-            "GROUP BY c"
-        )
-    few, whole = _count(con, f"({held}) WHERE units < {policy.k}"), _count(con, _CLASSES)
+        few = _count(con, f"{_CLASSES} WHERE n < {policy.k}")
+        if few:
+            raise InvalidInput(
+                f"{candidate.name} is not published: {few} of its {whole} classes are not proven to hold {policy.k} "
+                f"records. Make it with k := {policy.k}."
+            )
+        return
+    con.execute(f"CREATE OR REPLACE TEMP TABLE _dk_few AS {_few_units(_strays(con, candidate, cells), policy.k)}")
+    few = _count(con, "temp.main._dk_few")
     if few:
-        what = "records" if policy.privacy_unit is None else f"values of {policy.unit_in_words}"
-        more = "" if policy.privacy_unit is None else ", or with a larger k"
-        raise InvalidInput(
-            f"{candidate.name} is not published: {few} of its {whole} classes are not proven to hold {policy.k} "
-            f"{what}. Make it with k := {policy.k}{more}."
+        failing = f"{_CLASSES} JOIN temp.main._dk_few USING (c)"
+        missing = [cell.column for cell in cells if _count(con, f"{failing} WHERE {_all_null('_dk_classes', cell)}")]
+        apart = " AND ".join(f"{identifier(column)} IS NOT NULL" for column in missing)
+        nulls = (
+            f" A class that releases NULL of {' or '.join(missing)} may hold records with any value there: if that "
+            f"does not help, make it from a view of the records WHERE {apart}."
         )
+        raise InvalidInput(
+            f"{candidate.name} is not published: {few} of its {whole} classes are not proven to hold {policy.k} values "
+            f"of {policy.unit_in_words}: classes overlap, so fewer, of several records each, could have filled these "
+            f"by what is released. Make it with method := 'mondrian', whose classes overlap least, or a larger k."
+            f"{nulls if missing else ''}"
+        )
+
+
+def _strays(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> str:
+    """SQL: how many rows of a class may be of records that have a value where the class releases NULL, at most.
+
+    A record without a value can only stand behind a row with NULL. So all that are not missing from the release do,
+    and of the rows with NULL only the rest is left for others.
+    """
+    missing = _count(con, candidate.of) - _count(con, candidate.release)
+    most = []
+    for cell in cells:
+        rows = _count(con, f"(SELECT n FROM {_CLASSES}, range(n) WHERE {_all_null('_dk_classes', cell)})")
+        without = _count(con, f"{candidate.of} WHERE {identifier(cell.column)} IS NULL")
+        most.append(f"CASE WHEN {_all_null('_dk_classes', cell)} THEN {max(rows - without + missing, 0)} ELSE 0 END")
+    return " + ".join(most)
+
+
+def _few_units(strays: str, k: int) -> str:
+    """A query of the classes that fewer than k units could fill. strays: SQL, of `_strays`.
+
+    So many units have at most as many records inside as those with the most; and, of records that are no strays, as
+    many as those with the most of these, with all strays besides that there may be. Records without a unit are nobody's
+    and come first: what they may fill, no unit is needed for.
+    """
+    held = (
+        "SELECT c, u, coalesce(system.main.sum(m) FILTER (WHERE NOT stray), 0) AS own, "
+        f"coalesce(system.main.sum(m) FILTER (WHERE stray), 0) AS other FROM {_FITS} GROUP BY c, u"
+    )
+    of_units = (
+        "SELECT c, unnest(system.main.range(system.main.count(*))) AS place, "
+        "unnest(system.main.list(own + other ORDER BY own + other DESC)) AS whole, "
+        "unnest(system.main.list(own ORDER BY own DESC)) AS own, "
+        "unnest(system.main.list(other ORDER BY other DESC)) AS other "
+        f"FROM ({held}) WHERE u IS NOT NULL GROUP BY c"
+    )
+    of_nobody = f"SELECT c, own AS own0, other AS other0 FROM ({held}) WHERE u IS NULL"
+    most = (
+        "SELECT c, place, n, own0 + least(strays, other0) AS nobody, "
+        "least(own0 + other0 + system.main.sum(whole) OVER places, "
+        "own0 + system.main.sum(own) OVER places + least(strays, other0 + system.main.sum(other) OVER places)) AS most "
+        "FROM (SELECT * REPLACE (coalesce(own0, 0) AS own0, coalesce(other0, 0) AS other0) "
+        f"FROM ({of_units}) JOIN (SELECT c, n, {strays} AS strays FROM {_CLASSES}) USING (c) "
+        f"LEFT JOIN ({of_nobody}) USING (c)) WINDOW places AS (PARTITION BY c ORDER BY place)"
+    )
+    before = f"coalesce(system.main.lag(most) OVER (PARTITION BY c ORDER BY place), nobody) AS before FROM ({most})"
+    return (
+        f"SELECT c FROM {_CLASSES} LEFT JOIN (SELECT c, system.main.count(*) FILTER (WHERE before < n) AS units "
+        f"FROM (SELECT c, n, {before}) GROUP BY c) USING (c) WHERE coalesce(units, 0) < {k}"
+    )
+
+
+def _all_null(alias: str, cell: Cell) -> str:
+    """SQL: whether a class releases NULL of a quasi-identifier, and so may hold any value, or none."""
+    return "(" + " AND ".join(f"{alias}.{key} IS NULL" for key in cell.keys) + ")"
 
 
 def _same(cells: Sequence[Cell]) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # An argument with a number, a text or a list of texts, as in the examples in errors.
 _ARGUMENT = re.compile(r"\b(\w+) := (\[(?:'(?:[^']|'')*'|[^\]'])*\]|'(?:[^']|'')*'|\d+(?:\.\d+)?)")
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
+# The name of a table that was read from a file named by an option: quotes would make one word of both.
+_OPTION_AS_NAME = re.compile(r'"(--[a-z-]+ [^"]*)"')
 # A part of an option that needs no quotes.
 _PLAIN = re.compile(r"[^\s,\"]+")
 
@@ -102,7 +104,7 @@ def as_options(sentence: str) -> str:
         value = ",".join(one if _PLAIN.fullmatch(one) else '"' + one.replace('"', '""') + '"' for one in texts)
         return f"--{found[1].replace('_', '-')} {shlex.quote(value) if texts else found[2]}"
 
-    return _ARGUMENT.sub(option, sentence)
+    return _OPTION_AS_NAME.sub(r"\1", _ARGUMENT.sub(option, sentence))
 
 
 def ordered(given: Mapping[str, Any]) -> list[str]:
@@ -148,3 +150,12 @@ def privacy_unit(con: Connection | DuckDBPyConnection, table: str) -> str | None
         [".".join(["main", *parts(table)][-2:])],
     ).fetchall()
     return str(found[0][0]) if found and found[0][0] is not None else None
+
+
+def policy_units(con: Connection | DuckDBPyConnection) -> list[str]:
+    """The columns that name a privacy unit or a group in the policies of the database: a copy must not hold them."""
+    found = con.execute(
+        "SELECT DISTINCT name FROM (SELECT unnest([privacy_unit, unit]) AS name FROM policies() "
+        "WHERE database = current_database()) WHERE name IS NOT NULL ORDER BY name"
+    ).fetchall()
+    return [str(name) for (name,) in found]

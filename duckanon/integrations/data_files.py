@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -178,12 +179,14 @@ def source(
     *,
     typed: Sequence[str] | None = None,
     ordered: Sequence[str] = (),
+    numbers: Sequence[str] = (),
 ) -> str:
     """The name by which SQL reads the data of `path`: a data file, or `table` in a DuckDB database.
 
-    typed: as for `DataFile.load`. ordered: columns that become intervals, so that text in them is a mistake. Raises
-    InvalidInput if there is no such file, it cannot be read, `table` is missing or out of place, or a column of a
-    delimited file in `ordered` is text because of a few values.
+    typed: as for `DataFile.load`. ordered: columns that become intervals, so that text in them is a mistake.
+    numbers: others of which that is true. Raises InvalidInput if there is no such file, it cannot be read, `table` is
+    missing or out of place, or a column of a delimited file is text that should not be, because of decimal commas or,
+    in `ordered`, of a few values.
     """
     file = DataFile.of(path)
     if not path.exists():
@@ -194,6 +197,8 @@ def source(
         if table is not None:
             raise InvalidInput(f"--table names a table in a DuckDB database, and {path} is none: leave --table out.")
         read = file.load(con, typed=typed)
+        if file.is_delimited:
+            _refuse_decimal_commas(con, read, path, [*ordered, *numbers])
         if file.is_delimited or file.kind == "excel":
             _refuse_mixed(con, read, ordered)
         return read
@@ -214,11 +219,37 @@ def source(
     return table
 
 
+def _refuse_decimal_commas(con: Connection, table: str, path: Path, numbers: Sequence[str]) -> None:
+    """Raises InvalidInput if all values of a column of text are numbers, some of them with a decimal comma."""
+    for name in _texts(con, table, numbers):
+        number = rf"regexp_full_match(trim({identifier(name)}), '[-+]?\d+(,\d+)?')"
+        ((is_number, commas),) = con.execute(
+            f"SELECT bool_and({number}), count(*) FILTER ({identifier(name)} LIKE '%,%') FROM {table}"  # noqa: S608
+        ).fetchall()
+        if is_number and commas:
+            read = path.with_name(f"{path.stem}_read.parquet")
+            statement = f"COPY (FROM read_csv({literal(str(path))}, decimal_separator = ',')) TO {literal(str(read))}"
+            raise InvalidInput(
+                f'Column "{name}" is text, since its numbers have decimal commas. Read the file once with them, and '
+                f"take {read} in its place: duckanon sql -c {_for_a_shell(statement)}"
+            )
+
+
+def _for_a_shell(statement: str) -> str:
+    """SQL as one word for a shell: in double quotes where nothing in it means more there."""
+    return shlex.quote(statement) if set(statement) & set('"$`\\!') else f'"{statement}"'
+
+
+def _texts(con: Connection, table: str, names: Sequence[str]) -> list[str]:
+    """The columns among `names` that are text."""
+    wanted = {name.lower() for name in names}
+    described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+    return [name for name, kind in described if kind == "VARCHAR" and name.lower() in wanted]
+
+
 def _refuse_mixed(con: Connection, table: str, ordered: Sequence[str]) -> None:
     """Raises InvalidInput if most values of a column of text are numbers or dates: it names the first that is not."""
-    wanted = {name.lower() for name in ordered}
-    described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
-    for name in (name for name, kind in described if kind == "VARCHAR" and name.lower() in wanted):
+    for name in _texts(con, table, ordered):
         column = identifier(name)
         for kind in ("DOUBLE", "DATE", "TIMESTAMP"):
             cast = f"TRY_CAST({column} AS {kind}) IS NULL"

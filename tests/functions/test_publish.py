@@ -105,8 +105,9 @@ def test_leak_5_k_counts_persons(protected: duckdb.DuckDBPyConnection) -> None:
     # Every second record is of one patient.
     protected.execute("UPDATE persons SET person = 0 WHERE age % 2 = 0").fetchall()
     assert re.fullmatch(
-        r"ka is not published: \d+ of its \d+ classes are not proven to hold 5 values of person\. Make it with k := 5, "
-        r"or with a larger k\.",
+        r"ka is not published: \d+ of its \d+ classes are not proven to hold 5 values of person: classes overlap, so "
+        r"fewer, of several records each, could have filled these by what is released\. Make it with method := "
+        r"'mondrian', whose classes overlap least, or a larger k\.",
         refused(protected, copy(protected, "ka")),
     )
     protected.execute("UPDATE persons SET person = age * 2 + (sex = 'f')::INTEGER, age = 20 + age % 3").fetchall()

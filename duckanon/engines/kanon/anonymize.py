@@ -19,6 +19,8 @@ from duckanon.errors import InvalidInput
 
 # Rows are numbered by int32.
 _NUMBERED = 2**31 - 1
+# A method that would take longer needs a time limit.
+_MOST_MINUTES = 5
 # Bytes of a record that is held: its hash, place on the curve, block, class; and its code in each column.
 _HELD, _HELD_COLUMN = 32, 4
 # Bytes of a record that a search works on: orders, near points, classes; and its points, codes and sorted lists.
@@ -42,6 +44,19 @@ def check_seconds(seconds: float | None, method: str) -> None:
     if seconds is not None and not METHODS[method].timed:
         timed = ", ".join(f"'{m.name}'" for m in METHODS.values() if m.timed)
         raise InvalidInput(f"Method '{method}' takes no time limit: leave seconds out, or choose one of {timed}.")
+
+
+def check_duration(method: str, n: int, m: int, k: int, *, seconds: float | None, options: Mapping[str, int]) -> None:
+    """Raise InvalidInput if the method would take many minutes for n records with m attributes, and has no limit."""
+    takes = METHODS[method].takes
+    if takes is None or seconds is not None:
+        return
+    minutes = takes(n, m, k, options) / 60
+    if minutes > _MOST_MINUTES:
+        raise InvalidInput(
+            f"Method '{method}' would take about {minutes:,.0f} minutes for {n:,} rows with {m} quasi-identifiers and "
+            f"k = {k}, perhaps ten times as long: say how long it may search, as in seconds := 60, or take 'auto'."
+        )
 
 
 def check_options(options: Mapping[str, int], methods: Sequence[str]) -> None:

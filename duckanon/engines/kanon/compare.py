@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from duckanon.engines.kanon.anonymize import check_method, check_options
+from duckanon.engines.kanon.anonymize import check_duration, check_method, check_options
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.control import Control
@@ -72,10 +72,19 @@ class Comparison:
     progress: Callable[[str, float], None] = lambda _step, _share: None
 
 
-def check(methods: Sequence[str], ks: Sequence[int], n: int, options: Mapping[str, int], classes: bool) -> None:
-    """Raise InvalidInput for a method, an option or a k that does not fit n records.
+def check(
+    methods: Sequence[str],
+    ks: Sequence[int],
+    shape: tuple[int, int],
+    options: Mapping[str, int],
+    *,
+    classes: bool,
+    seconds: float | None = None,
+) -> None:
+    """Raise InvalidInput for a method, an option or a k that does not fit the table, or would take many minutes.
 
-    classes: whether more than k is asked of classes, which freeform methods do not make.
+    shape: records and quasi-identifiers. seconds: the time limit of each. classes: whether more than k is asked of
+    classes, which freeform methods do not make.
     """
     classed = [name for name in methods if name not in FREEFORM]
     for name in classed:
@@ -85,8 +94,11 @@ def check(methods: Sequence[str], ks: Sequence[int], n: int, options: Mapping[st
             "Freeform methods make no classes, which l, t, unit and max_suppression are about: leave them out."
         )
     check_options(options, classed)
+    n, m = shape
     for k in ks:
         check_k(k, n)
+        for name in classed:
+            check_duration(name, n, m, k, seconds=seconds, options=options)
 
 
 def compare(records: Records, asked: Comparison) -> list[Run]:

@@ -214,14 +214,22 @@ def report(
             "--released, --shares and what belongs to them, --file and --force belong to a page: name it with --out."
         )
     from duckanon.integrations.cli.risk_tables import explained
+    from duckanon.integrations.equal_records import equal_records
     from duckanon.integrations.results import fetch
+    from duckanon.integrations.terminal.output import say
 
-    def measured(con: Connection, found: str) -> tuple[Result, str | None]:
+    def measured(con: Connection, found: str) -> tuple[Result, str | None, str]:
         unit = given["unit"] if given["unit"] is not None else privacy_unit(con, found)
-        return fetch(con.execute(call("k_report", found, **{**given, "qi": split(qi)}))), unit
+        return (
+            fetch(con.execute(call("k_report", found, **{**given, "qi": split(qi)}))),
+            unit,
+            equal_records(con, found),
+        )
 
-    result, unit = _over(source, table, measured)
+    result, unit, equal = _over(source, table, measured, numbers=[given["weight"]] if given["weight"] else [])
     _print(result, form, lambda rows: explained(rows[0], split(qi), hidden, unit or None))
+    if equal:
+        say(equal)
 
 
 @app.command()
@@ -368,13 +376,22 @@ def _answer(
     return _over(path, table, lambda con, found: fetch(con.execute(call(function, found, **given))), ordered)
 
 
-def _over(path: Path, table: str | None, work: Callable[[Connection, str], T], ordered: Sequence[str] = ()) -> T:
-    """What `work` gives for a connection and the name of the file's table in it."""
+def _over(
+    path: Path,
+    table: str | None,
+    work: Callable[[Connection, str], T],
+    ordered: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+) -> T:
+    """What `work` gives for a connection and the name of the file's table in it. ordered, numbers: as for `source`."""
     from duckanon.integrations.data_files import source
     from duckanon.integrations.terminal.session import Session
 
     with Session(role="steward") as session:
-        return session.run(f"Reading {path.name}", lambda con: work(con, source(con, path, table, ordered=ordered)))
+        return session.run(
+            f"Reading {path.name}",
+            lambda con: work(con, source(con, path, table, ordered=ordered, numbers=numbers)),
+        )
 
 
 def _print(result: Result, form: Format, as_table: Callable[[Sequence[Mapping[str, Any]]], Table]) -> None:

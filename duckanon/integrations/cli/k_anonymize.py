@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import as_options, call, ordered, privacy_unit
+from duckanon.integrations.calls import as_options, call, ordered, policy_units, privacy_unit
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.data_files import DataFile, source, target
+from duckanon.integrations.equal_records import equal_records
 from duckanon.integrations.results import fetch, figure
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
@@ -47,7 +48,7 @@ def release(
         raise InvalidInput(f"{out} is the file to be anonymised: write the copy to another one.")
     file = target(out, force=force)
 
-    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None]:
+    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None, str]:
         # For a text file only the columns that are generalised or measured need types; others stay text.
         typed = [*qi, *sensitive] if file.is_delimited else None
         found = source(con, path, table, typed=typed, ordered=ordered(given))
@@ -62,19 +63,28 @@ def release(
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [*qi, *(f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label"))]
-        after, copied = _row(con, _MEASURED), Copied.of(con, _RELEASE, changed)
+        after = _row(con, _MEASURED)
+        copied = Copied.of(con, _RELEASE, changed, [*([unit] if unit else []), *policy_units(con)])
         file.write(con, _RELEASE, DataFile.of(path).labels)
-        return before, after, copied, unit or None
+        return before, after, copied, unit or None, equal_records(con, found)
 
     with Session(role="steward") as session:
-        before, after, copied, unit = session.run(f"Anonymising {path.name}", work)
+        before, after, copied, unit, equal = session.run(f"Anonymising {path.name}", work)
     if unit is None:
-        _summarise(file, before, after, copied, qi, f"the smallest of {after['k']:,}", ("record", "records"))
-        return
-    # The unit may have been dropped, so its values are not counted again.
-    k = int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
-    names = f"value of {unit}", f"values of {unit}"
-    _summarise(file, before, {**after, "k": k}, copied, qi, f"each of {k:,} or more {names[1]}", names)
+        size, names = f"the smallest of {after['k']:,}", ("record", "records")
+    else:
+        # The unit may have been dropped, so its values are not counted again.
+        k = _k(given)
+        after, names = {**after, "k": k}, (f"value of {unit}", f"values of {unit}")
+        size = f"each of {k:,} or more {names[1]}"
+    _summarise(file, before, after, copied, qi, size, names)
+    if equal:
+        say(equal)
+
+
+def _k(given: Mapping[str, Any]) -> int:
+    """The k that is asked for, or the function's default."""
+    return int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:
@@ -104,5 +114,6 @@ def _summarise(
     risk = figure("max_risk", before["max_risk"]), figure("max_risk", 1 / after["k"])
     alone = before["singletons"]
     stood = f" {_counted(alone, *units)} stood alone before, none after." if alone else ""
-    say(f"Highest risk of re-identification by {', '.join(qi)}: {risk[0]} before, {risk[1]} after.{stood}")
+    unseen = f" for who does not see {', '.join(copied.units)}" if copied.units else ""
+    say(f"Highest risk of re-identification by {', '.join(qi)}{unseen}: {risk[0]} before, {risk[1]} after.{stood}")
     say(as_options(copied.sentences))

@@ -36,7 +36,8 @@ def write(path: Path, out: Path, table: str | None, given: Mapping[str, Any], *,
     def work(con: Connection) -> Mapping[str, Any]:
         # In a text file all columns but the weights stay text: 007 is not 7.
         typed = [given["weight"]] if given["weight"] is not None else []
-        made = call("record_risk", source(con, path, table, typed=typed if file.is_delimited else None), **given)
+        read = source(con, path, table, typed=typed if file.is_delimited else None, numbers=typed)
+        made = call("record_risk", read, **given)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
         file.write(con, _TABLE)
         return fetch(con.execute(_COUNTED)).records()[0]

@@ -80,7 +80,8 @@ def _meanings_of_units(found: Mapping[str, Any], unit: str) -> dict[str, str]:
         else f"Some groups hold the records of one value of {unit} alone.",
         "singletons": f"Groups with one value of {unit}: who knows the values finds all its records there.",
         "avg_class": f"Values of {unit} in a group, on average.",
-        "max_risk": f"The chance of picking the right value of {unit} for the most exposed one: 1 / k.",
+        "max_risk": f"The chance of picking the right value of {unit} by one of its records, where {unit} cannot be "
+        f"seen: 1 / k. A copy that shows {unit} links its records: who knows several of them may find it.",
         "avg_risk": f"The same chance, averaged over all values of {unit}, each once in a group.",
         "journalist_avg": f"The same chance, averaged over all values of {unit}, each once in a group.",
         "population_uniques": f"Values of {unit} that are alone in the population too, as far as this table lets one "

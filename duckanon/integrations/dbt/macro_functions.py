@@ -18,6 +18,7 @@ from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.udf import Instance
 from duckanon.governance.instance import Governance, governance_of
 from duckanon.guard import Guard, SharedCatalog
+from duckanon.integrations.calls import policy_units
 from duckanon.integrations.catalog import contents
 from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.dbt.model_checks import Model, Objection, anonymises, model_of, objections, unfit
@@ -76,13 +77,14 @@ class MacroFunctions:
             built, self._anonymous = self._anonymous, {}
         found = []
         with governance.cursors.cursor() as cursor:
+            units = policy_units(cursor) if built else []
             for name, label in built.items():
                 table = quoted((name.catalog, name.schema, name.object))
                 # A table that is not there was not built: dbt says so.
                 with suppress(duckdb.CatalogException):
-                    copied = Copied.of(cursor, table)
+                    copied = Copied.of(cursor, table, units=units)
                     text = f"{label}: {copied.sentences[0].lower()}{copied.sentences[1:]}"
-                    found.append({"text": text, "warns": bool(copied.near_unique)})
+                    found.append({"text": text, "warns": copied.warns})
         return found
 
     def _policies(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:

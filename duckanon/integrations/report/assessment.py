@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon.catalog.names import identifier, literal
-from duckanon.integrations.calls import arguments, call
+from duckanon.integrations.calls import arguments, call, policy_units
 from duckanon.integrations.copied_columns import Copied, generalised
 from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
-from duckanon.integrations.report.exposure import agreed
+from duckanon.integrations.report.exposure import agreed, fewer_values
 from duckanon.integrations.report.fingerprint import hashed
 from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
+from duckanon.integrations.report.side_by_side import SideBySide, Stored, side_by_side
 from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.report.usefulness import Tables, Usefulness, source_of, usefulness
 from duckanon.integrations.report.views import Views
@@ -57,7 +58,8 @@ class Released:
     """A table whose records were released. found: how it was recognised, in words. figures: the row of k_report.
 
     sensitive: columns that were named as such. agreed: by column, in how many records' classes all agree on it: of
-    `sensitive`, or of all columns that are copied as they are, if none was named.
+    `sensitive`, or of all columns that are copied as they are, if none was named. fewer: by column of `sensitive`, in
+    how many classes there are fewer values than l if NULL is none, and the fewest.
     """
 
     table: str
@@ -67,6 +69,7 @@ class Released:
     figures: dict[str, Any]
     copied: Copied
     agreed: dict[str, int]
+    fewer: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -108,12 +111,14 @@ class Exported:
 class Assessment:
     """Everything that was assessed. problems: a sentence for each table that could not be. left_out: pictures.
 
-    useful: releases beside the tables that they were made from, where these are known. files: exported files.
+    useful: releases beside the tables that they were made from, where these are known. together: those
+    of one table. files: exported files.
     unprotected: tables that are neither protected nor open nor a known release.
     """
 
     released: list[Released] = field(default_factory=list)
     useful: list[Compared] = field(default_factory=list)
+    together: list[SideBySide] = field(default_factory=list)
     shares: list[Conditional] = field(default_factory=list)
     noisy: list[Noisy] = field(default_factory=list)
     files: list[Exported] = field(default_factory=list)
@@ -161,6 +166,7 @@ def assess(
     for copy in published:
         name = f"duckanon.{identifier(copy)}"
         on.judged(f"publication {copy}", name, on.types(name))
+    on.found.together = side_by_side(con, on.tables, on.labels, on.stored)
     for path in wanted.files:
         on.exported(path, loaded[str(path)], is_named=str(path) in named)
     return on.found
@@ -185,9 +191,11 @@ class _Assessor:
     def __init__(self, con: Connection, sensitive: Sequence[str] | None, tables: Sequence[_Table]) -> None:
         self.con = con
         self.sensitive = sensitive
+        self.units = policy_units(con)
         self.labels = {one.name: one.label for one in tables}
         self.tables: Tables = {one.name: {name.lower(): kind for name, kind in one.columns} for one in tables}
         self.found = Assessment()
+        self.stored: list[Stored] = []
 
     def trying(self, label: str, work: Callable[[], Any]) -> None:
         try:
@@ -267,12 +275,17 @@ class _Assessor:
         columns = {column.lower() for column, _ in self.types(name)}
         hidden = [one for one in self.sensitive or () if one.lower() in columns]
         (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden))
-        copied = Copied.of(self.con, f"system.main.query_table({literal(name)})", qi)
+        copied = Copied.of(self.con, f"system.main.query_table({literal(name)})", qi, self.units)
         # Where nobody named a sensitive column, each that is copied may be one.
         guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
-        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same))
-        if name in self.tables and figures["records"] and (source := source_of(self.con, self.tables, name)):
+        fewer = fewer_values(self.con, name, qi, hidden, figures["l"] or 0)
+        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, fewer))
+        if name not in self.tables or not figures["records"]:
+            return
+        source = source_of(self.con, self.tables, name)
+        self.stored.append(Stored(name, label, qi, figures["classes"], source))
+        if source is not None:
             made = usefulness(self.con, source, name, copied.near_unique, self.tables)
             self.found.useful.append(Compared(label, self.labels[source], made))
 

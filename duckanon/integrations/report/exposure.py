@@ -33,6 +33,26 @@ def agreed(con: Any, name: str, qi: Sequence[str], columns: Sequence[str]) -> di
     return {column: int(records) for column, records, many in given if records and many > 1}
 
 
+def fewer_values(
+    con: Any, name: str, qi: Sequence[str], columns: Sequence[str], some: int
+) -> dict[str, tuple[int, int]]:
+    """By column, how many classes have fewer than `some` values of it without NULL, and the fewest that one has.
+
+    Where NULL counts as a value, as in l-diversity, a class of one illness and of records without any has two.
+    Columns without such a class are left out. The other arguments are those of `agreed`. Raises duckdb.Error.
+    """
+    if not columns:
+        return {}
+    cells = ", ".join(map(identifier, qi))
+    values = ", ".join(f"system.main.count(DISTINCT {identifier(one)}) AS n{i}" for i, one in enumerate(columns))
+    counts = ", ".join(
+        f"[system.main.count(*) FILTER (n{i} < {some}), system.main.min(n{i})]" for i in range(len(columns))
+    )
+    source = f"system.main.query_table({literal(name)})"
+    (found,) = con.execute(f"SELECT {counts} FROM (SELECT {values} FROM {source} GROUP BY {cells})").fetchall()  # noqa: S608
+    return {column: (few, least) for column, (few, least) in zip(columns, found, strict=True) if few}
+
+
 def _same(column: str, at: int) -> str:
     """Whether a class has one value, or NULL alone."""
     one = identifier(column)

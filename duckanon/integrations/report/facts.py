@@ -118,7 +118,8 @@ class Facts:
         return [Point(True, text + "Whoever gets this file reads them: protect them, or hand the file to nobody.")]
 
     def _release_points(self) -> list[Point]:
-        return [point for one in self.assessment.released for point in _released(one)]
+        found = [point for one in self.assessment.released for point in _released(one)]
+        return found + [Point(bool(one.apart), one.sentences) for one in self.assessment.together]
 
     def _share_points(self) -> list[Point]:
         return [_shares(one) for one in self.assessment.shares]
@@ -131,11 +132,17 @@ def _released(one: Released) -> list[Point]:
     if k == 1:
         found = [Point(True, f"{one.table}: k is 1. {_counted(alone, 'record')} can be told from all others.")]
     else:
-        found = [Point(False, f"{one.table}: each record looks like {k - 1:,} others or more (k = {k:,}).")]
+        by_itself = ", taken by itself," if one.copied.links else ""
+        found = [Point(False, f"{one.table}: each record{by_itself} looks like {k - 1:,} others or more (k = {k:,}).")]
+    found += [Point(True, f"{one.table}: {link}") for link in one.copied.links]
     if one.agreed:
         told = ", ".join(f"{column} of {_counted(records, 'record')}" for column, records in one.agreed.items())
         named = "" if one.sensitive else " Name with --sensitive the columns that must stay unknown."
         found.append(Point(True, f"{one.table} gives away {told}: in their classes all agree on it.{named}"))
+    for column, (classes, least) in one.fewer.items():
+        without = f"{classes:,} of {_counted(one.figures['classes'], 'class', 'classes')} with fewer values of {column}"
+        text = f"{one.table}: l = {one.figures['l']} counts a missing value as one. Without it there are {without}"
+        found.append(Point(True, f"{text}, {least:,} at least."))
     if one.copied.near_unique:
         columns = ", ".join(one.copied.near_unique)
         found.append(Point(True, f"{one.table}: almost every record has a value of its own in {columns}."))
@@ -150,8 +157,8 @@ def _shares(one: Conditional) -> Point:
     return Point(False, f"{one.label}: no count above zero follows exactly from the shares.")
 
 
-def _counted(many: int, one: str) -> str:
-    return f"{many:,} {one if many == 1 else one + 's'}"
+def _counted(many: int, one: str, several: str | None = None) -> str:
+    return f"{many:,} {one if many == 1 else several or one + 's'}"
 
 
 def gathered(

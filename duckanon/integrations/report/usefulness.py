@@ -42,7 +42,7 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
 
     name: of the release, as the tables are named.
     """
-    wanted = _columns_before(tables[name])
+    wanted = columns_before(tables[name])
     rows = _rows(con, name)
     found = [
         other
@@ -58,7 +58,7 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
 def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness:
     """Compare a release with its source. leave_out: columns that are not compared."""
     apart = {column.lower() for column in leave_out}
-    columns = [one for one in _columns_before(tables[name]) if one not in apart][:_MOST_COLUMNS]
+    columns = [one for one in columns_before(tables[name]) if one not in apart][:_MOST_COLUMNS]
     bands = [one for one in columns if _has_bands(con, name, one, tables[name])]
     rows = fetch(con.execute(call("k_utility", source, name, columns, bands=bands, queries=_QUERIES))).records()
     moved = [(one["columns"][0], one["difference"]) for one in rows if one["measure"] == "total_variation"]
@@ -72,7 +72,7 @@ def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str]
     return Usefulness(most, max(changes, default=None), errors.get("median"), errors.get("95 %"))
 
 
-def _columns_before(release: Mapping[str, str]) -> dict[str, str]:
+def columns_before(release: Mapping[str, str]) -> dict[str, str]:
     """The columns that the source of a release must have, with their types."""
     found = {}
     for name, kind in release.items():

@@ -259,3 +259,11 @@ def test_report_with_a_unit_says_what_is_counted(tmp_path):
     assert "Some groups hold the records of one value of patient alone." in said
     assert "Records in a group" not in said
     assert "Records in a group" in run("report", str(file), "--qi", "ward", columns=120).stdout
+
+
+def test_report_with_a_unit_says_for_whom_the_risk_is(tmp_path):
+    file = tmp_path / "visits.csv"
+    file.write_text("ward,patient\n1,a\n1,a\n1,b\n1,c\n")
+    said = run("report", str(file), "--qi", "ward", "--unit", "patient", columns=400).stdout
+    assert "by one of its records, where patient cannot be seen: 1 / k. A copy that shows patient links its" in said
+    assert "for the most exposed" not in said

@@ -38,6 +38,8 @@ def test_csv_to_csv(here):
         "Highest risk of re-identification by age, education, income: 100 % before, 20 % after. "
         "738 records stood alone before, none after.\n"
         "Copied as they are: tv_news, party, vote.\n"
+        "1 of 944 records equals another one in all columns. If they are the same persons again, k counts these several "
+        "times: take each record once, as from a view with DISTINCT.\n"
     )
     assert smallest(tuple(row[cell] for cell in cells) for row in released) >= 5
     # Every original record must lie in some released cell with the same remaining values.
@@ -300,7 +302,7 @@ def test_out_is_kept_unless_forced(here):
                 [*CALL, "--within", "t.duckdb"],
                 "--within t.duckdb is a DuckDB database: export the release to a file first.",
             ),
-            ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in "--within voters.csv"'),
+            ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in --within voters.csv'),
             ([*CALL, "--within", VOTERS, "--seconds", "2"], "within joins the classes of an earlier release: leave"),
             (
                 [*CALL, "--within", "odd.csv"],
@@ -380,6 +382,49 @@ def test_the_unit_of_a_policy(here):
     assert "each of 5 or more values of patient" in told
     assert "10 values of patient stood alone before, none after." in told
     assert "the smallest of 5" in run(*wanted, "records.csv", "--unit", "").stderr
+
+
+def test_a_column_that_links_records_is_warned_of(here):
+    duckdb.execute(
+        "COPY (SELECT i // 3 AS hh, 20 + i * 7 % 60 AS age, i * i % 5 AS bill FROM range(300) r(i)) TO 'census.csv'"
+    ).fetchall()
+    wanted = ["k-anonymize", "census.csv", "out.csv", "--force", "--qi", "age", "--unit", "hh"]
+    told = run(*wanted)
+    assert told.exit_code == 0, told.output
+    assert "hh links the records of each hh, also where its values were made for this release" in told.stderr
+    assert "does not hold for hh" in told.stderr
+    assert "Leave it out with --drop hh." in told.stderr
+    assert "Highest risk of re-identification by age for who does not see hh:" in told.stderr
+    # Nobody named it a unit, and it links records all the same.
+    by_record = run("k-anonymize", "census.csv", "out.csv", "--force", "--qi", "age").stderr
+    assert "A few records share each value of hh: if it links the records of a person or household" in by_record
+    dropped = run(*wanted, "--drop", "hh").stderr
+    assert "links" not in dropped
+    assert "who does not see" not in dropped
+
+
+def test_a_coarser_release_may_be_called_as_the_earlier_one(here):
+    given = ["k-anonymize", VOTERS, "--qi", "age,education", "--categorical", "education", "--drop", "town"]
+    assert run(*given, "fine.csv").exit_code == 0
+    again = run(*given, "coarse.csv", "--k", "20", "--within", "fine.csv")
+    assert again.exit_code == 0, again.stderr
+    assert "town" not in rows_of("coarse.csv")[0]
+    # A name that neither has is a mistake.
+    wrong = run(*given, "no.csv", "--k", "20", "--within", "fine.csv", "--drop", "twon")
+    assert wrong.stderr.startswith('There is no column "twon" in --within fine.csv; its columns are class_id, ')
+
+
+def test_equal_records_are_counted(here):
+    duckdb.execute(
+        "COPY (SELECT i AS id, 20 + i % 40 AS age FROM range(200) r(i) UNION ALL SELECT i, 20 + i % 40 "
+        "FROM range(3) r(i)) TO 'dirty.csv'"
+    ).fetchall()
+    said = "3 of 203 records equal another one in all columns."
+    assert said in run("k-anonymize", "dirty.csv", "out.csv", "--qi", "age", "--drop", "id").stderr
+    assert said in run("report", "dirty.csv", "--qi", "age").stderr
+    # Where most records are equal that means nothing.
+    duckdb.execute("COPY (SELECT 20 + i % 40 AS age FROM range(200) r(i)) TO 'ages.csv'").fetchall()
+    assert "equal another" not in run("k-anonymize", "ages.csv", "ages_out.csv", "--qi", "age").stderr
 
 
 def test_a_coarser_release_does_not_claim_the_unit_of_the_policy(here):

@@ -1,6 +1,7 @@
 """`duckanon k-utility`, `k-subsets` and `record-risk`."""
 
 import json
+import shlex
 
 import duckdb
 import pytest
@@ -113,3 +114,26 @@ def test_record_risk_keeps_text_as_text(tmp_path):
     assert [row["minimal_uniques"] for row in sorted(rows_of(out), key=lambda row: (row["zip"], row["age"]))] == [
         "1", "1", "1",
     ]  # fmt: skip
+
+
+def test_decimal_commas_are_named_with_a_command_that_reads_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "census.csv").write_text("id;age;weight\n007;30;1,5\n008;31;2,25\n009;32;3\n")
+    asked = ["--qi", "age", "--weight", "weight"]
+    refused = run("record-risk", "census.csv", "risks.csv", *asked)
+    assert refused.exit_code == 1
+    said, _, command = refused.stderr.strip().partition(": ")
+    assert said.startswith('Column "weight" is text, since its numbers have decimal commas.')
+    assert run("report", "census.csv", *asked).stderr == refused.stderr
+    _, sql, *words = shlex.split(command)
+    assert run(sql, *words).exit_code == 0
+    told = run("record-risk", "census_read.parquet", "risks.csv", *asked)
+    assert told.exit_code == 0, told.stderr
+    assert [row["id"] for row in rows_of("risks.csv")] == ["007", "008", "009"]
+
+
+def test_text_that_is_no_number_is_refused_as_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "census.csv").write_text("age;weight\n30;1,5\n31;two\n")
+    refused = run("record-risk", "census.csv", "risks.csv", "--qi", "age", "--weight", "weight")
+    assert 'Column "weight" is not a number' in refused.stderr

@@ -501,6 +501,85 @@ def browser() -> Iterator[object]:
         started.close()
 
 
+CENSUS = (
+    "CREATE TABLE census AS SELECT i // 3 AS household, 20 + (hash(i) % 60)::INTEGER AS age, "
+    "(hash(i * 7 + 1) % 2)::INTEGER AS sex, CASE WHEN i % 4 > 0 THEN 'i' || hash(i * 3) % 3 END AS illness "
+    "FROM range(600) r(i)"
+)
+UNIT = "SELECT protect('census', epsilon := 1, privacy_unit := 'household', rows_per_unit := 3)"
+
+
+def copied(name: str, k: int, more: str) -> str:
+    return f"CREATE TABLE {name} AS FROM k_anonymize('census', ['age', 'sex'], k := {k}, {more})"
+
+
+def test_a_copy_with_the_policys_unit_is_not_called_anonymous(tmp_path: Path) -> None:
+    database = made(tmp_path / "x.db", CENSUS, UNIT, copied("zz", 5, "drop := ['illness']"))
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    assert any(
+        one.startswith("main.zz: household links the records of each household,")
+        and "k holds for each record, and does not hold for household" in one
+        and one.endswith("Leave it out with drop := ['household'].")
+        for one in points(page)
+    )
+    said = plain(page.read_text(encoding="utf-8"))
+    assert "main.zz: each record, taken by itself, looks like" in said
+    assert "main.zz: each record looks like" not in said
+
+
+def test_a_column_that_seems_to_link_records_is_named(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        CENSUS,
+        copied("linked", 5, "drop := ['illness']"),
+        copied("plain", 5, "drop := ['household']"),
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page), "--sensitive", "").exit_code == 0
+    assert any(one.startswith("main.linked: A few records share each value of household:") for one in points(page))
+    said = plain(page.read_text(encoding="utf-8"))
+    assert "main.plain: each record looks like 4 others or more (k = 5)." in said
+    assert "of illness:" not in said
+
+
+def test_releases_of_one_table_side_by_side(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        CENSUS,
+        copied("fine", 5, "drop := ['household']"),
+        copied("coarse", 20, "drop := ['household'], within := 'fine'"),
+        copied("other", 7, "drop := ['household']"),
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    (said,) = [one for one in points(page) if "releases of main.census" in one]
+    assert said.startswith(
+        "3 releases of main.census: main.coarse, main.fine, main.other. Within main.fine, so that they tell nothing "
+        "more: main.coarse. Not proven to be within main.fine: main.other. Whoever has main.fine and one of these can "
+        "intersect their classes, and fewer than k records may be left: "
+    )
+    with duckdb.connect(str(database)) as con:
+        con.execute("DROP TABLE other").fetchall()
+    assert run(str(database), "--out", str(page), "--force").exit_code == 0
+    assert not any("releases of" in one for one in points(page))
+    assert "2 releases of main.census: main.coarse, main.fine. Within main.fine" in plain(page.read_text("utf-8"))
+
+
+def test_a_missing_value_is_no_value_of_l(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        "CREATE TABLE r AS SELECT 1 + i // 6 AS class_id, i // 6 AS age_lo, i // 6 AS age_hi, CASE WHEN i % 6 = 0 OR "
+        "i >= 12 THEN 'i' || i % 2 ELSE CASE WHEN i >= 6 THEN 'i' || i % 2 END END AS illness FROM range(18) r(i)",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page), "--sensitive", "illness").exit_code == 0
+    assert (
+        "main.r: l = 2 counts a missing value as one. Without it there are 1 of 3 classes with fewer values of "
+        "illness, 1 at least."
+    ) in points(page)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_opens_it_without_a_network(browser: Any, written: Path, scheme: str) -> None:
     context = browser.new_context(offline=True, viewport={"width": 800, "height": 1000}, color_scheme=scheme)

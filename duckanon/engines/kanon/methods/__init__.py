@@ -4,7 +4,7 @@ A method is deterministic: over the same canonical records it returns the same l
 it is given a time limit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
@@ -24,7 +24,14 @@ from duckanon.engines.kanon.methods.initial import initial
 from duckanon.engines.kanon.methods.milp import milp
 from duckanon.engines.kanon.methods.mondrian import mondrian
 from duckanon.engines.kanon.methods.refine import default_budget, effort, refine
-from duckanon.engines.kanon.methods.split_carry import ACCEPTED, SETS, bubble_carry, split_carry
+from duckanon.engines.kanon.methods.split_carry import (
+    ACCEPTED,
+    SETS,
+    bubble_carry,
+    bubble_seconds,
+    split_carry,
+    split_seconds,
+)
 from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
@@ -41,11 +48,13 @@ class Method(registry.Method[Callable[[Records, int, Control], Labels]]):
     """A method of k-anonymity. Its `limits` are for n records and m attributes; its options come in `Control.options`.
 
     timed: whether it goes on to improve its result, and so obeys `Control.seconds`. blocks: whether it takes a large
-    table block by block.
+    table block by block. takes: about how many seconds without a time limit, by n, m, k and its options, if that may be
+    many.
     """
 
     timed: bool = False
     blocks: bool = False
+    takes: Callable[[int, int, int, Mapping[str, int]], float] | None = None
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -224,7 +233,8 @@ METHODS = registry.by_name(
             "Liang and Samavi 2020, Algorithm 1, with S = 4 and l = k unless `options` says otherwise; "
             "sub-problems by `exact`"
         ),
-        limits="linear in n; grows quickly with k",
+        limits="linear in n; grows quickly with k and m; refused without `seconds` if it would take many minutes",
+        takes=split_seconds,
         run=lambda records, k, control: split_carry(
             records, k, control, control.options.get("sets", SETS), control.options.get("boundary")
         ),
@@ -238,7 +248,8 @@ METHODS = registry.by_name(
             "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept, "
             "unless `options` says otherwise"
         ),
-        limits="linear in n, twice as many sub-problems as `split_carry`",
+        limits="as `split_carry`, with twice as many sub-problems that are smaller",
+        takes=bubble_seconds,
         run=lambda records, k, control: bubble_carry(
             records, k, control, control.options.get("size"), control.options.get("accepted", ACCEPTED)
         ),

@@ -11,7 +11,8 @@ the last whole piece to that piece, and so does this. With ceil the example lose
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import exp, sqrt
 
 import numpy as np
 
@@ -28,6 +29,9 @@ _STEPS = 3_000_000
 SETS = 4
 # Classes of a piece that `bubble_carry` keeps.
 ACCEPTED = 2
+# What a piece of P records with m attributes takes, in seconds: `python -m tests.bench.kanon_carry` measures it. Pieces
+# differ by a factor of ten and more; past the last figure the searches end by their own limits.
+_AT_TEN, _GROWTH, _LONGEST = 0.02, 0.17, 20.0
 
 
 def _solve(records: Records, members: Order, k: int, seconds: float | None) -> list[Order]:
@@ -81,6 +85,26 @@ def split_carry(
             done += classes
         control.progress((piece + 1) / pieces)
     return _joined(n, done)
+
+
+def split_seconds(n: int, m: int, k: int, options: Mapping[str, int]) -> float:
+    """About how many seconds `split_carry` takes for n records with m attributes, without a time limit."""
+    sets, boundary = options.get("sets", SETS), options.get("boundary", k)
+    # The classes that hold the last l records are carried whole.
+    carried = boundary + 3 * k // 2 if boundary else 0
+    return _seconds(max(n // (sets * k), 1), min(sets * k + carried, n), m)
+
+
+def bubble_seconds(n: int, m: int, k: int, options: Mapping[str, int]) -> float:
+    """About how many seconds `bubble_carry` takes for n records with m attributes, without a time limit."""
+    size = min(max(options.get("size", 5 * k), 2 * k), n)
+    # A class has some 4/3 k records, and at least one class of each piece is carried on.
+    kept = min(options.get("accepted", ACCEPTED) * 4 * k / 3, max(size - k, 1))
+    return _seconds(1 + int((n - size) / kept), size, m)
+
+
+def _seconds(pieces: int, size: int, m: int) -> float:
+    return pieces * min(_AT_TEN * exp(min(_GROWTH * (size - 10) * sqrt(m / 2), 50)), _LONGEST)
 
 
 def bubble_carry(

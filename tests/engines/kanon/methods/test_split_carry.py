@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.engines.kanon.anonymize import check_duration
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.methods.split_carry import bubble_carry, split_carry
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Order, Records
+from duckanon.errors import InvalidInput
 from tests.engines.kanon import plain
 from tests.engines.kanon.methods.test_search import methods_table
 from tests.engines.kanon.strategies import tables
@@ -62,3 +64,21 @@ def test_lemma_2_and_what_carrying_gains() -> None:
     assert losses[0] < losses[1]
     limited = split_carry(table, 3, Control(seconds=0.5), 3)
     assert np.bincount(limited).min() >= 3
+
+
+@pytest.mark.parametrize(("method", "k"), [("split_carry", 5), ("bubble_carry", 5), ("split_carry", 20)])
+def test_work_of_many_minutes_needs_a_time_limit(method: str, k: int) -> None:
+    with pytest.raises(
+        InvalidInput, match=rf"Method '{method}' would take about [\d,]+ minutes for 10,508 rows with 4 "
+    ):
+        check_duration(method, 10_508, 4, k, seconds=None, options={})
+    check_duration(method, 10_508, 4, k, seconds=60.0, options={})
+    check_duration(method, 60, 4, k, seconds=None, options={})
+    check_duration("auto", 10_508, 4, k, seconds=None, options={})
+    # What the pieces are made of counts, too.
+    check_duration("split_carry", 10_508, 4, 5, seconds=None, options={"sets": 1, "boundary": 0})
+
+
+def test_small_pieces_are_not_refused() -> None:
+    for method in ("split_carry", "bubble_carry"):
+        check_duration(method, 10_000, 4, 2, seconds=None, options={})
