@@ -271,6 +271,7 @@ class Guard:
             if not decided.stands:
                 self._affordable(decision, decided.states)
                 if self._unpaid(decision):
+                    self._bind_draws(decision)
                     bind(self.without_answers(decision), self.with_invented_answers(decision), decision.has_definitions)
                 try:
                     for question in decision.answers:
@@ -448,6 +449,21 @@ class Guard:
         if any(one.content != self._shared.content(one) for one in question.looks_up):
             raise Stale
         self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
+
+    def _bind_draws(self, decision: Decision) -> None:
+        """Raises UnsupportedQuery where DuckDB cannot bind the query of a draw: before anything is charged."""
+        with self._shared.lock:
+            try:
+                for question, _ in self._unpaid(decision):
+                    mechanisms.bind(self._shared.own, question)
+            except duckdb.Error:
+                pass
+            else:
+                return
+        # DuckDB's error may hold names that an analyst does not see, so it is not even the context of this one.
+        raise UnsupportedQuery(
+            "The statement is not understood as DuckDB would: write its joins and subqueries plainly."
+        )
 
     def _verify(self, admitted: Statement, decision: Decision, catalog: Catalog) -> None:
         answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)

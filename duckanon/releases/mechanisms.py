@@ -25,6 +25,7 @@ from duckanon.releases.key_domains import components
 from duckanon.releases.measures import MOST_CELLS, Ints, Measure, Units
 from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Among, UnitsTable
+from duckanon.units.relation import Answered
 
 _RECORD = '"duckanon.row"'
 
@@ -32,6 +33,18 @@ _RECORD = '"duckanon.row"'
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
     """The answer with noise. con: a connection of governance's own. source: of randomness; None: the system's."""
     return _BY_KIND[type(question)].draw(con, question, source or Entropy())
+
+
+def bind(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> None:
+    """Let DuckDB bind what puts records into cells, without reading one. Raises DuckDB's error where it cannot.
+
+    A question over one table has been bound in all its parts; one over a relation is bound here. The answers of other
+    questions that it needs may not be there yet: such a one is left.
+    """
+    if not isinstance(question, AggregatesQuestion) or question.relation is None:
+        return
+    if not any(isinstance(one, Answered) for one in question.relation.leaves()):
+        con.sql(f"WITH _dk_form AS ({_form(question)}) {_placed(con, question)}")
 
 
 def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> list[Ints]:

@@ -110,11 +110,11 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
         columns[unit] = "BLOB"
         shown.append(Shown(unit, quoted([UNIT])))
     keys = {name: domain for name, one in made.fields.items() if (domain := _domain(context, made, one))}
-    policy = Policy(
+    policy = _Derived(
         epsilon=base.policy.epsilon,
         population=base.policy.population,
         privacy_unit=unit,
-        owner=base.policy.owner,
+        owner=base.policy.unit_in_words,
         rows_per_unit=made.rows,
         per_query=min(one.policy.per_query for one in scope.read.values() if one.policy.per_query is not None),
         per_edition=base.policy.per_edition,
@@ -124,6 +124,14 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
     stored = Stored(base.stored.path, columns)
     relation = Joined((Part(made.relation),), (), tuple(shown))
     return replace(base, policy=policy, stored=stored, domains=keys, owned=""), relation
+
+
+class _Derived(Policy):
+    """The policy of what is computed within each unit. Its unit has a column, and is told of as in the tables."""
+
+    @property
+    def unit_in_words(self) -> str | None:
+        return self.owner
 
 
 def _base(scope: Scope, made: Made) -> Protected:

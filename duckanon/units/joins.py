@@ -51,7 +51,9 @@ class Join:
         if not self._sources:
             raise NotLocal("The query reads no table.")
         self._made = self._read()
-        self._equal = Equal(self._scope, self._where)
+        inner = {one.number for one in self._sources if one.join == "inner"}
+        # What a LEFT JOIN finds is equal to nothing before WHERE.
+        self._equal = Equal(self._scope, (one for one in self._where if _sources_in(one) <= inner))
         # The conditions of WHERE that the join has.
         self._met: set[Expr] = set()
 
@@ -283,6 +285,10 @@ def _conditions(block: Block) -> list[Expr]:
         elif one.join not in ("inner", "left"):
             raise NotLocal("FULL, RIGHT and LATERAL joins are not followed: write them as LEFT or inner joins.")
     return found
+
+
+def _sources_in(condition: Expr) -> set[int]:
+    return {one.source for one in walk(condition) if isinstance(one, Column)}
 
 
 def _columns(fields: Iterable[str]) -> tuple[Shown, ...]:
