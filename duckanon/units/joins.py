@@ -243,7 +243,11 @@ class Join:
             raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.")
         new = {
             name: replace(
-                one, never_null=False, is_unit=False, origin=one.origin and replace(one.origin, optional=True)
+                one,
+                never_null=False,
+                is_unit=False,
+                listed=(),
+                origin=one.origin and replace(one.origin, optional=True),
             )
             for name, one in now.fields.items()
         }

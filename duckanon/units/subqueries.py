@@ -215,7 +215,10 @@ class Subqueries:
 
     def _attach(self, relation: Grouped, keys: dict[str, Expr], fields: dict[str, Field]) -> None:
         """Join groups, of which each row finds one at most. keys: what their keys are equal to."""
-        self._fields |= fields
+        # Where no group is met they are NULL: the unit's column, too, is not the row's, nor a constant's its value.
+        self._fields |= {
+            name: replace(one, is_unit=False, never_null=False, listed=()) for name, one in fields.items()
+        }
         on = sorted(
             self._scope.written(Comparison("=", Column(SOMEWHERE, name), value), self._fields)
             for name, value in keys.items()
