@@ -225,7 +225,9 @@ class Statements:
         summed = self.rng.choice(_SUMMED.get(table, ["item"]))
         inner = f"SELECT {alias}.{summed} AS v, {alias}.{self.rng.choice(_PLAIN[table])} AS w FROM {source}"
         distinct = self.rng.choice(["", "", "DISTINCT "])
-        return f"SELECT count(*), sum(v) FROM ({inner.replace('SELECT ', f'SELECT {distinct}', 1)}{self._where(tables)}) q"
+        return (
+            f"SELECT count(*), sum(v) FROM ({inner.replace('SELECT ', f'SELECT {distinct}', 1)}{self._where(tables)}) q"
+        )
 
     # --- what is read -------------------------------------------------------------------------------------------------
 

@@ -188,9 +188,7 @@ def records(rng: random.Random, *, customers: int = 6, extreme: bool = False, ta
     orders = rng.randrange(4 * customers + 1) if rng.random() < 0.9 else 0
     found["orders"] = [row("orders", o=at, c=rng.choice(owners)) for at in range(orders)]
     of_orders = [*range(max(1, orders)), None, 99]
-    lines = [
-        (rng.choice(of_orders), rng.randrange(4)) for _ in range(rng.randrange(8 * customers) if orders else 0)
-    ]
+    lines = [(rng.choice(of_orders), rng.randrange(4)) for _ in range(rng.randrange(8 * customers) if orders else 0)]
     found["lineitem"] = [row("lineitem", o=o, line=line) for o, line in dict.fromkeys(lines)]
     count = rng.randrange(3 * customers) if rng.random() < 0.9 else 0
     found["calls"] = [row("calls", c=rng.choice(owners), person=rng.choice(persons)) for _ in range(count)]
@@ -233,9 +231,7 @@ def without(rows: Rows, about: Facts, unit: Any) -> Rows:
 def owned(rows: Rows, about: Facts) -> Rows:
     """The records that have an owner."""
     of = owners(rows, about)
-    return {
-        name: [one for one, owner in zip(rows[name], of[name], strict=True) if owner is not None] for name in rows
-    }
+    return {name: [one for one, owner in zip(rows[name], of[name], strict=True) if owner is not None] for name in rows}
 
 
 # --- databases --------------------------------------------------------------------------------------------------------
@@ -327,4 +323,17 @@ def local(question: AggregatesQuestion) -> AggregatesQuestion | None:
     return question if question.relation is not None else None
 
 
-__all__ = ["COLUMNS", "Copy", "Facts", "decider", "facts", "local", "owned", "owners", "records", "replace", "units", "without"]
+__all__ = [
+    "COLUMNS",
+    "Copy",
+    "Facts",
+    "decider",
+    "facts",
+    "local",
+    "owned",
+    "owners",
+    "records",
+    "replace",
+    "units",
+    "without",
+]
