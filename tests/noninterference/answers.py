@@ -31,6 +31,7 @@ from duckanon.releases import mechanisms
 from duckanon.releases.measures import Measure, Quantiles, Records, Sums, Units
 from duckanon.releases.mechanisms import draw
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
+from duckanon.units.relation import Records as UnitRecords
 from tests.engines.groups.plain import privacy_loss
 from tests.engines.seeded import Seeded
 
@@ -257,6 +258,11 @@ def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
 
 def without(one: PaidQuestion, unit: str) -> str:
     """SQL that removes a privacy unit from all tables that a question is about. unit: as in `units`."""
+    if _is_within_units(one):
+        column, value = _owner(one, unit)
+        return f"DELETE FROM bills WHERE stay IN (SELECT stay FROM stays WHERE {column} = {value}); " + "; ".join(
+            f"DELETE FROM {table} WHERE {column} = {value}" for table in _OWNED
+        )
     if one.owned:
         column, value = _owner(one, unit)
         gone = f"FROM stays WHERE {column} = {value}"
@@ -268,8 +274,22 @@ def without(one: PaidQuestion, unit: str) -> str:
     return change
 
 
+# The tables that have the unit's column.
+_OWNED = ("persons", "visits", "stays")
+
+
+def _is_within_units(one: PaidQuestion) -> bool:
+    return isinstance(one, AggregatesQuestion) and one.relation is not None
+
+
 def _owner(one: PaidQuestion, unit: str) -> tuple[str, str]:
-    """The column of stays that holds the unit of bills, which is told in words, and its value. unit: as in `units`."""
+    """The column that holds the unit, and its value. unit: as in `units`. Of bills it is told in words, as of stays."""
+    if _is_within_units(one):
+        assert isinstance(one, AggregatesQuestion)
+        assert one.relation is not None
+        leaves = [each for each in one.relation.leaves() if isinstance(each, UnitRecords)]
+        (column,) = {each.unit for each in leaves if each.unit is not None}
+        return column, unit.partition(" = ")[2]
     return one.protects.partition("main.stays.")[2].partition(" ")[0], unit.partition(" = ")[2]
 
 
@@ -339,13 +359,14 @@ def _is_contributed(measure: Measure, added: int, records: int, cells: int) -> b
 
 def _alone(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, unit: str) -> list[np.ndarray[Any, Any]]:
     """The exact totals of a table in which there are no other units."""
-    table = quoted(one.location.path)
-    if one.owned:
+    tables = [quoted(one.location.path)]
+    if one.owned or _is_within_units(one):
         column, value = _owner(one, unit)
-        table, unit = "stays", f"{column} = {value}"
+        tables, unit = ["stays"] if one.owned else list(_OWNED), f"{column} = {value}"
     con.begin()
     try:
-        con.execute(f"DELETE FROM {table} WHERE NOT coalesce({unit}, false)").fetchall()
+        for table in tables:
+            con.execute(f"DELETE FROM {table} WHERE NOT coalesce({unit}, false)").fetchall()
         return mechanisms.exact(con, one)
     finally:
         con.rollback()

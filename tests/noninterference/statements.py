@@ -100,6 +100,29 @@ def condition(rng: random.Random, depth: int = 2) -> str:
     return text
 
 
+# Conditions on a person p and a visit v, aggregates over both, and aggregates within a unit.
+_TWO = (
+    "p.sick", "p.vote AND v.sick", "p.age > v.age", "p.age <> v.age", "p.born < v.born", "p.state = v.state",
+    "p.state <> v.state", "v.quantity > p.quantity", "p.income < v.quantity", "p.sex = 'x'", "v.state LIKE 'S%'",
+    "v.age BETWEEN {i} AND 60", "p.pid = v.pid", "p.household_id = v.household_id", "v.quantity IS NULL", "true",
+    "coalesce(v.age, {i}) > 5", "p.state = lower(v.state)", "p.m > 'a'", "p.f > v.age", "p.name = v.state",
+    "p.d * 2 > v.quantity", "v.age::VARCHAR = p.sex", "p.age / v.age > 1", "p.age + v.age > {i}",
+)  # fmt: skip
+_ACROSS = (
+    "count(*)", "count(v.age)", "sum(p.quantity)", "avg(p.age)", "sum(v.quantity)", "count(DISTINCT p.pid)", "avg(n)",
+    "sum(p.age * p.quantity)", "median(p.age)", "max(p.age)", "sum(n)", "count(*) FILTER (WHERE p.age > 17)",
+)  # fmt: skip
+_WITHIN = (
+    "count(*)", "count(*) + 1", "sum(quantity)", "sum(age)", "avg(age)", "min(age)", "max(quantity)", "max(state)",
+    "count(DISTINCT state)", "bool_or(sick)", "any_value(age)", "coalesce(sum(age), 0)", "min(born)", "sum(age * age)",
+    "string_agg(state)", "first(age)", "max(age) - min(age)", "sum(quantity) / count(*)",
+)  # fmt: skip
+
+
+def _of_two(rng: random.Random) -> str:
+    return rng.choice(_TWO).replace("{i}", str(rng.randrange(40)))
+
+
 def aggregate(rng: random.Random) -> str:
     return rng.choice(_ALL["aggregates"]).replace("{c}", rng.choice(COLUMNS)).replace("{f}", condition(rng, 1))
 
@@ -120,12 +143,19 @@ def steward(rng: random.Random) -> str:
 
 def query(rng: random.Random) -> str:
     text = rng.choice(_ALL["queries"])
+    # One column is the unit in a pair of databases; a join by the other one is refused there.
+    text = text.replace("{u}", rng.choice(["pid", "household_id"]))
     for name, choose in (
         ("{w}", lambda: rng.choice(["", f"WHERE {condition(rng)}"])),
         (
             "{q}",
             lambda: rng.choice(["size > 1", "state = 'S0'", "size::VARCHAR = 'x'", "1 / size > 0", condition(rng, 1)]),
         ),
+        ("{j}", lambda: _of_two(rng)),
+        ("{h}", lambda: rng.choice(_ACROSS)),
+        ("{e}", lambda: rng.choice(_WITHIN)),
+        ("{m}", lambda: rng.choice(["UNION ALL", "UNION ALL", "UNION", "EXCEPT", "INTERSECT"])),
+        ("{n}", lambda: rng.choice(["", "NOT "])),
         ("{a}", lambda: aggregate(rng)),
         ("{f}", lambda: condition(rng)),
         ("{t}", lambda: rng.choice(TABLES)),
