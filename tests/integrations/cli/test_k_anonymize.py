@@ -38,8 +38,8 @@ def test_csv_to_csv(here):
         "Highest risk of re-identification by age, education, income: 100 % before, 20 % after. "
         "738 records stood alone before, none after.\n"
         "Copied as they are: tv_news, party, vote.\n"
-        "1 of 944 records equals another one in all columns. If they are the same persons again, k counts these several "
-        "times: take each record once, as from a view with DISTINCT.\n"
+        "1 of 944 records equals another one in all columns. If they are the same persons again, k counts these "
+        "several times: take each record once, as from a view with DISTINCT.\n"
     )
     assert smallest(tuple(row[cell] for cell in cells) for row in released) >= 5
     # Every original record must lie in some released cell with the same remaining values.

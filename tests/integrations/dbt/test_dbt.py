@@ -318,6 +318,18 @@ def test_columns_that_are_copied_and_those_that_could_identify() -> None:
     assert ask(con, "_dk_dbt_copied")["said"] == []
 
 
+def test_a_copied_unit_of_a_policy_is_warned_of() -> None:
+    con = steward()
+    policies(con)
+    con.execute("CREATE TABLE homes AS SELECT i // 4 AS hh FROM range(20) r(i)").fetchall()
+    con.execute("SELECT protect('homes', epsilon := 1, privacy_unit := 'hh', rows_per_unit := 4)").fetchall()
+    judged(con, "SELECT * FROM k_anonymize('people', ['age'], k := 5)")
+    con.execute("CREATE TABLE m AS SELECT 1 AS class_id, 1 AS age_lo, 9 AS age_hi, hh FROM homes").fetchall()
+    (told,) = ask(con, "_dk_dbt_copied")["said"]
+    assert told["warns"]
+    assert "hh links the records of each hh" in told["text"]
+
+
 def test_settings() -> None:
     assert Settings.of({"guard": True}).guard is Mode.ON  # as YAML reads `guard: on`
     assert Settings.of({"guard": False}).guard is Mode.OFF
