@@ -21,7 +21,7 @@ from tests.governance.without_sql import governance
 
 MISFIT = (
     'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must have '
-    "the column under the same name."
+    "the column under the same name, or the domain names another one of it, as in 'items.item_id'."
 )
 
 
