@@ -25,19 +25,20 @@ class Domain:
 
     table: the copy's name in the schema duckanon. columns: of the copy, named as in the protected table; a domain with
     several columns lists their combinations. checked: whether its values were known to be of the column's type, which
-    earlier versions did not look at. copied: schema and name of the open table that was copied, folded, with its
-    columns in the order of `columns`; None: it is a list, or an earlier version made it.
+    earlier versions did not look at.
     """
 
     table: str
     columns: tuple[str, ...]
     checked: bool = False
-    copied: tuple[tuple[str, str], tuple[str, ...]] | None = None
     # Of a domain that is an open table itself: its full name, and its columns in the order of `columns`, whose names
     # may differ. nullable: whether NULL is a value beside those listed.
     path: tuple[str, str, str] | None = None
     listed: tuple[str, ...] = ()
     nullable: bool = False
+    # Of a copy of an open table: its schema and name, folded, and its columns in the order of `columns`. None: it is a
+    # list, or an earlier version made it.
+    copied: tuple[tuple[str, str], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)

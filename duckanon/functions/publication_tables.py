@@ -1,8 +1,9 @@
 """What follows from several tables of counts and shares of one protected table together.
 
 Readers are taken to know all these tables, the number of all records, and what combinations of values are possible: of
-the hierarchy's columns, of columns whose domains are one table, and of two columns of which one determines the other in
-the records. All of that is true for the records, so assuming more of it to be known never makes the audit weaker.
+the hierarchy's columns, of columns whose domains are different columns of one open table, and of two columns of which
+one determines the other in the records. All of that is true for the records, so assuming more of it to be known never
+makes the audit weaker.
 
 For every set S of the variables, each cell of S is at risk that holds fewer units than the threshold of S: `small`, or
 `k` if that is more and S is neither public nor sensitive. It is open if some other records, from which all tables would

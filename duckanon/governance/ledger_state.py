@@ -310,7 +310,7 @@ def _domain(table: str, columns: Sequence[str], checked: bool = False, copied: S
     if copied is None:
         return Domain(table, tuple(columns), checked)
     (schema, name), theirs = copied
-    return Domain(table, tuple(columns), checked, ((schema, name), tuple(theirs)))
+    return Domain(table, tuple(columns), checked, copied=((schema, name), tuple(theirs)))
 
 
 def _without(found: Mapping[Identity, Any], identity: Identity) -> Mapping[Identity, Any]:
