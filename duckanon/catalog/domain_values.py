@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from duckanon.accounting import rational
-from duckanon.catalog.policy import DomainSource
+from duckanon.catalog.domain_sources import ENUM, DomainSource, Range
 
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
@@ -41,13 +41,12 @@ _ENDLESS = ("infinity", "-infinity")
 
 
 def objection(column: str, source: DomainSource, kind: str) -> str | None:
-    """Why a list of values is no domain of a column of that type, in a sentence; None if it may be one.
+    """Why a list or a range of values is no domain of a column of that type, in a sentence; None if it may be one.
 
-    What no cast to the type holds is found by DuckDB. A source that is no list is none of the wrong type here.
+    What no cast to the type holds is found by DuckDB. A name is none of the wrong type here.
     """
-    if isinstance(source, str):
-        return None
-    reasons = [one for one in (_wrong(value, kind) for value in source) if one is not None]
+    values = source.ends if isinstance(source, Range) else source if isinstance(source, tuple) else ()
+    reasons = [one for one in (_wrong(value, kind) for value in values) if one is not None]
     return _SENTENCES[min(reasons)].format(column) if reasons else None
 
 
@@ -79,9 +78,9 @@ def may_be_days(column: str, source: DomainSource, kind: str) -> str | None:
 
     Earlier versions cast days to TIMESTAMPs. Of an open table's column they did not keep the type.
     """
-    if not is_time(kind) or source == "ENUM":
+    if not is_time(kind) or source == ENUM:
         return None
-    listed = None if isinstance(source, str) else {_wrong(one, kind) for one in source}
+    listed = {_wrong(one, kind) for one in source} if isinstance(source, tuple) else None
     return _EARLIER.format(column) if listed is None or _DAY in listed else None
 
 
@@ -107,7 +106,7 @@ _SENTENCES = {
     ),
     _MISFIT: (
         'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must '
-        "have the column under the same name."
+        "have the column under the same name, or the domain names another one of it, as in 'items.item_id'."
     ),
 }
 _EARLIER = (

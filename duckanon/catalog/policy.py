@@ -10,11 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import epsilon, written
+from duckanon.catalog.domain_sources import DomainSource, of_plain, plain
 from duckanon.catalog.names import TableName, fold
 
-# A domain as a steward writes it: a list of values, the word ENUM, or the name of an open table.
-DomainSource = str | tuple[Any, ...]
-ENUM = "ENUM"
 # The largest bound of a column: up to it a DOUBLE holds all whole numbers, and their sums stay below 64 bits.
 LARGEST_BOUND = 10**15
 # The column that a linked table's records get when their owners are looked up. No table has it of its own.
@@ -38,6 +36,9 @@ class Domain:
     path: tuple[str, str, str] | None = None
     listed: tuple[str, ...] = ()
     nullable: bool = False
+    # Of a copy of an open table: its schema and name, folded, and its columns in the order of `columns`. None: it is a
+    # list, or an earlier version made it.
+    copied: tuple[tuple[str, str], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,7 @@ class Policy:
             if name in given:
                 given[name] = tuple(given[name])
         for name in _MAPPINGS:
-            given[name] = {
-                key: tuple(one) if isinstance(one, list) else one for key, one in given.get(name, {}).items()
-            }
+            given[name] = {key: of_plain(one) for key, one in given.get(name, {}).items()}
         given["links"] = tuple(
             Link(tuple(columns), TableName("", *parent), tuple(theirs))
             for columns, parent, theirs in given.get("links", ())
@@ -198,7 +197,7 @@ class Policy:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return list(value) if isinstance(value, tuple) else plain(value)
 
 
 LISTS = ("hierarchy", "public", "quasi_identifiers", "sensitive", "drop")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
@@ -69,7 +69,7 @@ class Candidate:
     label: of both, for messages. columns, source: types of their columns by name. policy: the table's. totals: whether
     the audit assumes that readers know the number of records in every row. earlier: what was published of the same
     table, withdrawn ones too. elsewhere: the names of what was published of other tables of the population. content: a
-    hash of the release.
+    hash of the release. looked_up: by column, folded, the open table that is its domain, and the column of that.
     """
 
     release: str
@@ -84,6 +84,7 @@ class Candidate:
     earlier: Sequence[Earlier] = ()
     elsewhere: Sequence[str] = ()
     content: str = ""
+    looked_up: Mapping[str, tuple[tuple[str, str], str]] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from duckanon.accounting import rational
+from duckanon.catalog.domain_sources import Range
 from duckanon.catalog.domain_values import listed_types, of_other_type
 from duckanon.catalog.names import literal, parts
 from duckanon.catalog.policy import LISTS
@@ -138,11 +139,18 @@ class Protect(_Decision):
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         sources = domain_sources(given.get("domains"))
-        listed = {name: listed_types(values) for name, values in sources.items() if not isinstance(values, str)}
+        listed = {name: listed_types(_listed(source)) for name, source in sources.items()}
         return cls(tbl=cls.checked({"tbl": given["tbl"]})["tbl"], terms=plain_terms(given), listed=listed)
 
     def query(self) -> str:
         return self.decided(_columns(self.tbl), names="names", types="types")
+
+
+def _listed(source: Any) -> Sequence[object]:
+    """The values that a domain names itself."""
+    if isinstance(source, Range):
+        return (source.first, source.last)
+    return source if isinstance(source, list | tuple) else ()
 
 
 def _columns(table: str) -> str:

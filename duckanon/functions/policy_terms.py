@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from duckanon.accounting import epsilon, rational, written
+from duckanon.catalog.domain_sources import ENUM, Range, WithNull, of_plain, plain
 from duckanon.catalog.names import fold, literal, parts_of_column
-from duckanon.catalog.policy import ENUM, LARGEST_BOUND, LISTS
+from duckanon.catalog.policy import LARGEST_BOUND, LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions.arguments import checked
 from duckanon.specification import functions
 
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
 # The most values of a range.
-_MOST_VALUES = 100_000
+_MOST_VALUES = 1_000_000
 
 
 def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = epsilon(found[name], name)
     for name in ("link", "domains", "bounds"):
         pairs = found.get(name, {}).items()
-        found[name] = {key: tuple(one) if isinstance(one, list) else one for key, one in pairs}
+        found[name] = {key: of_plain(one) for key, one in pairs}
     return found
 
 
@@ -114,48 +115,60 @@ def _link(given: object) -> dict[str, str]:
 
 def _domains(given: object) -> dict[str, Any]:
     return {
-        name: values if isinstance(values, str) else [_plain(value) for value in values]
-        for name, values in domain_sources(given).items()
+        name: [_plain(value) for value in source] if isinstance(source, list | tuple) else plain(source)
+        for name, source in domain_sources(given).items()
     }
 
 
 def domain_sources(given: object) -> dict[str, Any]:
-    """The domains as they are written in SQL: by column a list of values, of the types that SQL gives them, or a text.
+    """The domains as they are written in SQL: by column a list of values, of the types that SQL gives them, a range, or
+    a text with or without NULL.
 
     Raises InvalidInput.
     """
-    example = "{'state': ['GA', 'NY'], 'county': 'counties'}"
-    found = {}
-    for name, one in _pairs(given, "domains", example).items():
-        if one is None:
-            continue
-        values = _range(name, one) if isinstance(one, Mapping) else one
-        if not isinstance(values, str | list | tuple) or not values:
-            raise InvalidInput(
-                f'The domain of "{name}" must be a list of values, a range, the name of an open table, or {ENUM!r}: '
-                f"domains := {example}."
-            )
-        found[name] = values
-    return found
+    pairs = _pairs(given, "domains", _DOMAINS).items()
+    return {name: _source(name, one) for name, one in pairs if one is not None}
 
 
-def _range(name: str, given: Mapping[str, Any]) -> list[object]:
-    """The values of a range of whole numbers or dates: {'from': 0, 'to': 120, 'step': 5}. A step of dates is days."""
+_DOMAINS = "{'state': ['GA', 'NY'], 'county': 'counties'}"
+
+
+def _source(name: str, given: object) -> list[object] | tuple[object, ...] | str | Range | WithNull:
+    """One domain. {'values': ..., 'nulls': true} is a list or a name with NULL."""
+    described = given if isinstance(given, Mapping) else {}
+    if described and "values" not in described:
+        return _range(name, described)
+    source, nulls = described.get("values", given), described.get("nulls")
+    fits = set(described) <= {"values", "nulls"} and isinstance(nulls, bool | None)
+    if not fits or not isinstance(source, str | list | tuple) or not source:
+        raise InvalidInput(
+            f'The domain of "{name}" must be a list of values, a range, the name of an open table or of a column of '
+            f"one, or {ENUM!r}: domains := {_DOMAINS}."
+        )
+    if not nulls:
+        return source
+    return WithNull(source) if isinstance(source, str) else [*source, None]
+
+
+def _range(name: str, given: Mapping[str, Any]) -> Range:
+    """A range of whole numbers or dates: {'from': 0, 'to': 120, 'step': 5, 'nulls': true}. A step of dates is days."""
     example = f"{{{literal(name)}: {{'from': 0, 'to': 120, 'step': 5}}}}"
-    first, last, step = given.get("from"), given.get("to"), given.get("step", 1)
+    first, last, step, nulls = given.get("from"), given.get("to"), given.get("step"), given.get("nulls")
+    step = 1 if step is None else step
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (first, last))
     days = all(isinstance(one, date) and not isinstance(one, datetime) for one in (first, last))
-    if not set(given) <= {"from", "to", "step"} or not (whole or days) or not isinstance(step, int) or step < 1:
+    known = set(given) <= {"from", "to", "step", "nulls"} and isinstance(nulls, bool | None)
+    if not known or not (whole or days) or not isinstance(step, int) or step < 1:
         raise InvalidInput(
             f'The range of "{name}" must have two whole numbers or dates, and a whole step if there is one: domains := '
             f"{example}."
         )
     assert first is not None
     assert last is not None
-    count = ((last - first).days if days else last - first) // step + 1
-    if not 0 < count <= _MOST_VALUES:
+    found = Range(first, last, step, bool(nulls))
+    if not 0 < found.count <= _MOST_VALUES:
         raise InvalidInput(f'The range of "{name}" must have from 1 to {_MOST_VALUES:,} values: choose a larger step.')
-    return [first + (timedelta(days=at * step) if days else at * step) for at in range(count)]
+    return found
 
 
 def _plain(value: object) -> object:

@@ -1,8 +1,9 @@
 """What follows from several tables of counts and shares of one protected table together.
 
 Readers are taken to know all these tables, the number of all records, and what combinations of values are possible: of
-the hierarchy's columns, of columns whose domains are one table, and of two columns of which one determines the other in
-the records. All of that is true for the records, so assuming more of it to be known never makes the audit weaker.
+the hierarchy's columns, of columns whose domains are different columns of one open table, and of two columns of which
+one determines the other in the records. All of that is true for the records, so assuming more of it to be known never
+makes the audit weaker.
 
 For every set S of the variables, each cell of S is at risk that holds fewer units than the threshold of S: `small`, or
 `k` if that is more and S is neither public nor sensitive. It is open if some other records, from which all tables would
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.catalog.names import fold, identifier
-from duckanon.catalog.policy import ENUM
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.functions.sqltext import unit_of
 
@@ -83,6 +83,7 @@ class Joint:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, candidate: Candidate, tables: Sequence[Earlier | Terms]) -> None:
         self._con, self._policy, self._totals = con, candidate.policy, candidate.totals
+        self._looked_up = candidate.looked_up
         named = {fold(name): name for one in tables for name in (*one.given, *one.variables)}
         self.names = tuple(named.values())
         self._folded = tuple(named)
@@ -261,13 +262,13 @@ class Joint:
 
     def _structure(self, records: Records) -> list[tuple[int, ...]]:
         """Sets of variables whose possible combinations are taken for known: those that the records have."""
-        policy = self._policy
-        found = [self._used(policy.hierarchy)]
-        places: dict[str, list[str]] = {}
-        for name, source in policy.domains.items():
-            if isinstance(source, str) and source != ENUM:
-                places.setdefault(fold(source), []).append(name)
-        found += [self._used(names) for names in places.values()]
+        found = [self._used(self._policy.hierarchy)]
+        tables: dict[tuple[str, str], dict[str, list[str]]] = {}
+        for name in filter(self._looked_up.__contains__, self._folded):
+            table, column = self._looked_up[name]
+            tables.setdefault(table, {}).setdefault(column, []).append(name)
+        # The table says nothing of two variables that are both looked up in one of its columns.
+        found += [self._used(names) for columns in tables.values() for names in product(*columns.values())]
         for one, other in permutations(range(len(self.names)), 2):
             cells, _ = records.margin((one, other))
             if len(cells) == records.levels[one] and records.levels[other] > 1:

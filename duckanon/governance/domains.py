@@ -5,15 +5,16 @@ No record of the protected table is read. The copies do not change while the pol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
+from duckanon.catalog.domain_sources import ENUM, DomainSource, Range, WithNull
 from duckanon.catalog.domain_values import misfit, objection, of_other_column
-from duckanon.catalog.names import TableName, candidates, fold, literal, parts, quoted
-from duckanon.catalog.policy import ENUM, Policy
+from duckanon.catalog.names import TableName, candidates, fold, literal, parts, parts_of_column, quoted, spelled
+from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger, schema_of
 from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
@@ -29,19 +30,25 @@ class _Copy:
     """A copy to make. columns: of the protected table, with their types. query: gives the copy's rows.
 
     lost: a query that counts values which the columns' types would change, as by rounding; empty if none can change.
+    copied: of an open table its schema and name, and its columns in the order of `columns`.
     """
 
     columns: Mapping[str, str]
     query: str
     lost: str = ""
+    copied: tuple[tuple[str, str], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
-class _Opened:
-    """An open table, and the types of its columns by their folded names."""
+class _Relation:
+    """A table or view, and the types of its columns by their folded names. is_open: whether analysts read it."""
 
     path: tuple[str, str, str]
     types: Mapping[str, str]
+    is_open: bool
+
+    def has(self, column: str) -> bool:
+        return self.is_open and fold(column) in self.types
 
 
 class Domains:
@@ -61,9 +68,10 @@ class Domains:
 
     def planned(self, policy: Policy, number: int) -> dict[str, Any]:
         """The names and columns of the copies, and that types were checked, for the ledger's line of that number."""
+        copies = [(at, column, self._copies[column]) for at, column in enumerate(policy.domains)]
         return {
-            fold(column): [f"domain_{number}_{at}", list(self._copies[column].columns), True]
-            for at, column in enumerate(policy.domains)
+            fold(column): [f"domain_{number}_{at}", list(one.columns), True, *([one.copied] if one.copied else [])]
+            for at, column, one in copies
         }
 
     def copy(self, cursor: duckdb.DuckDBPyConnection, number: int) -> None:
@@ -85,49 +93,97 @@ class Domains:
             if not 0 < size <= _MOST:
                 raise InvalidInput(f'The domain of "{column}" must have 1 to {_MOST:,} values.')
 
-    def _planned(self, column: str, source: Any, policy: Policy, state: LedgerState) -> _Copy:
+    def _planned(self, column: str, source: DomainSource, policy: Policy, state: LedgerState) -> _Copy:
         kind = self._types[fold(column)]
         name = quoted([column])
+        _check(objection(column, source, kind))
         if isinstance(source, tuple):
-            _check(objection(column, source, kind))
             values = ", ".join(f"({_cast(_literal(one), kind)})" for one in source)
             return _Copy({column: kind}, f"SELECT * FROM (VALUES {values}) AS _dk_listed({name})")
-        if source == ENUM and kind.startswith("ENUM("):
-            query = f"SELECT CAST(system.main.unnest(system.main.enum_range(NULL::{kind})) AS VARCHAR) AS {name}"
-            return _Copy({column: kind}, query)
-        return self._of_table(column, str(source), policy, state)
-
-    def _of_table(self, column: str, source: str, policy: Policy, state: LedgerState) -> _Copy:
-        """A copy of `column` from an open table, with those of its columns that are above `column` in the hierarchy."""
-        opened = self._opened(source, state)
-        if opened is None:
-            if source == ENUM:
-                raise InvalidInput(
-                    f'The domain of "{column}" is ENUM, and the column is of another type: list the values, or name an '
-                    "open table."
-                )
-            raise InvalidInput(
-                f'The domain of "{column}" is {source}, which is not open: open_table({_literal(source)}) first, or '
-                "list the values."
+        if isinstance(source, Range):
+            return _Copy(
+                {column: kind}, f"SELECT {_cast('value', kind)} AS {name} FROM ({_values(source)}) AS _dk_range"
             )
-        if fold(column) not in opened.types:
-            raise _misfit(column)
-        above = [fold(one) for one in policy.hierarchy]
-        wanted = policy.hierarchy[: above.index(fold(column))] if fold(column) in above else ()
-        columns = [one for one in wanted if fold(one) in opened.types] + [column]
-        kinds = {one: self._types[fold(one)] for one in columns}
-        for one, kind in kinds.items():
-            _check(of_other_column(one, opened.types[fold(one)], kind))
-        casts = {quoted([one]): _cast(quoted([one]), kind) for one, kind in kinds.items()}
-        shown = ", ".join(f"{cast} AS {name}" for name, cast in casts.items())
-        back = [f"CAST({casts[quoted([one])]} AS {opened.types[fold(one)]})" for one in columns]
-        differs = " OR ".join(f"{one} IS DISTINCT FROM {name}" for one, name in zip(back, casts, strict=True))
-        path = quoted(opened.path)
-        lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
-        return _Copy(kinds, f"SELECT {shown} FROM {path}", lost)
+        named = source.name if isinstance(source, WithNull) else source
+        if named == ENUM and kind.startswith("ENUM("):
+            query = f"SELECT CAST(system.main.unnest(system.main.enum_range(NULL::{kind})) AS VARCHAR) AS {name}"
+            null = f" UNION ALL SELECT {_cast('NULL', kind)}" if isinstance(source, WithNull) else ""
+            return _Copy({column: kind}, query + null)
+        return self._of_table(column, source, policy, state)
 
-    def _opened(self, source: str, state: LedgerState) -> _Opened | None:
-        named = [fold(part) for part in parts(source)]
+    def _of_table(self, column: str, source: str | WithNull, policy: Policy, state: LedgerState) -> _Copy:
+        """A copy of a column of an open table, with those of its columns that are above it in the hierarchy."""
+        opened, theirs = self._looked_up(column, source, state)
+        folded = [fold(one) for one in policy.hierarchy]
+        above = policy.hierarchy[: folded.index(fold(column))] if fold(column) in folded else ()
+        sources = {fold(one): each for one, each in policy.domains.items()}
+        named = {one: self._beside(opened, one, sources.get(fold(one)), state) for one in above}
+        columns = {one: each for one, each in named.items() if each is not None} | {column: theirs}
+        kinds = {one: self._types[fold(one)] for one in columns}
+        for one, each in columns.items():
+            _check(of_other_column(one, opened.types[each], kinds[one]))
+        path = quoted(opened.path)
+        casts = {one: _cast(quoted([each]), kinds[one]) for one, each in columns.items()}
+        back = {each: f"CAST({casts[one]} AS {opened.types[each]})" for one, each in columns.items()}
+        differs = " OR ".join(f"{value} IS DISTINCT FROM {quoted([each])}" for each, value in back.items())
+        query = f"SELECT {_shown(casts)} FROM {path}"
+        # NULL stands beside the values of each region above, and of each that is NULL itself.
+        for one in reversed(columns):
+            if not isinstance(sources.get(fold(one)), WithNull):
+                break
+            casts[one] = _cast("NULL", kinds[one])
+            query += f" UNION ALL SELECT {_shown(casts)} FROM {path}"
+        lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
+        _, *table = opened.path
+        return _Copy(kinds, query, lost, ((table[0], table[1]), tuple(columns.values())))
+
+    def _beside(self, opened: _Relation, column: str, source: DomainSource | None, state: LedgerState) -> str | None:
+        """The column of an open table, folded, that has the values of a column above: its domain, or of its name."""
+        if isinstance(source, str | WithNull) and (source if isinstance(source, str) else source.name) != ENUM:
+            of, theirs = self._looked_up(column, source, state)
+            if of.path == opened.path:
+                return theirs
+        return fold(column) if fold(column) in opened.types else None
+
+    def _looked_up(self, column: str, source: str | WithNull, state: LedgerState) -> tuple[_Relation, str]:
+        """The open table that a domain names, and the column of it, folded: that of the same name unless it says.
+
+        Raises InvalidInput.
+        """
+        source = source.name if isinstance(source, WithNull) else source
+        whole = self._relation(parts(source), state)
+        if whole is not None and whole.has(column):
+            return whole, fold(column)
+        *table, last = parts_of_column(source)
+        of = self._relation(table, state) if table else None
+        if of is not None and of.has(last):
+            if whole is None:
+                return of, fold(last)
+            raise InvalidInput(
+                f'The domain of "{column}" is {source}, which is a table and a column of another one: write the '
+                f"schema too, as in {literal(spelled([*of.path[1:], last]))}."
+            )
+        if whole is not None and whole.is_open:
+            raise _misfit(column)
+        if whole is None and of is not None and of.is_open:
+            raise InvalidInput(
+                f'The domain of "{column}" is {source}, and the open table {spelled(table)} has no such column: name '
+                "one that it has, or list the values."
+            )
+        if source == ENUM:
+            raise InvalidInput(
+                f'The domain of "{column}" is ENUM, and the column is of another type: list the values, or name an '
+                "open table."
+            )
+        shut = source if of is None or whole is not None else spelled(table)
+        raise InvalidInput(
+            f'The domain of "{column}" is {source}, which is not open: open_table({literal(shut)}) first, or list the '
+            "values."
+        )
+
+    def _relation(self, name: Sequence[str], state: LedgerState) -> _Relation | None:
+        """The table or view that a name in parts means in the protected table's database."""
+        named = [fold(part) for part in name]
         written = TableName(*([""] * (3 - len(named)) + named))
         database, schema = fold(self._location.database), fold(self._location.schema or "main")
         for one in candidates(written, [(database, schema), (database, "main")]):
@@ -138,10 +194,9 @@ class Domains:
                 types = _types(cursor, path)
                 if types is None:
                     continue
-                opened = state.is_open((one.schema, one.object), list(types))
-                if not opened or state.protected_among(reads(cursor, Location(*path))):
-                    return None
-            return _Opened(path, {fold(name): kind for name, kind in types.items()})
+                is_open = state.is_open((one.schema, one.object), list(types))
+                is_open = is_open and not state.protected_among(reads(cursor, Location(*path)))
+            return _Relation(path, {fold(name): kind for name, kind in types.items()}, is_open)
         return None
 
 
@@ -167,6 +222,22 @@ def _cast(value: str, kind: str) -> str:
     """A value in SQL as the copy holds it: values of an ENUM as text, since its type would show all its values."""
     cast = f"CAST({value} AS {kind})"
     return f"CAST({cast} AS VARCHAR)" if kind.startswith("ENUM(") else cast
+
+
+def _shown(casts: Mapping[str, str]) -> str:
+    return ", ".join(f"{cast} AS {quoted([name])}" for name, cast in casts.items())
+
+
+def _values(source: Range) -> str:
+    """A query for the values of a range as texts, in the column `value`."""
+    first, _ = source.ends
+    if isinstance(first, int):
+        wide = "HUGEINT" if first < 0 else "UHUGEINT"
+        value = f"CAST('{first}' AS {wide}) + CAST(_dk_at.n AS {wide}) * CAST('{source.step}' AS {wide})"
+    else:
+        value = f"CAST('{first}' AS DATE) + CAST(_dk_at.n * {source.step} AS INTEGER)"
+    null = " UNION ALL SELECT NULL" if source.nulls else ""
+    return f"SELECT CAST({value} AS VARCHAR) AS value FROM system.main.range({source.count}) AS _dk_at(n){null}"
 
 
 def _literal(value: Any) -> str:

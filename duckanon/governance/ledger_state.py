@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from duckanon.accounting import Budget
+from duckanon.catalog.domain_sources import ENUM
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Link, Policy
 from duckanon.governance.locations import Identity, Location
@@ -112,6 +113,22 @@ class TablePolicy:
     version: int
     since: datetime
     domains: Mapping[str, Domain] = field(default_factory=dict)
+
+    @property
+    def looked_up(self) -> dict[str, tuple[tuple[str, str], str]]:
+        """By column, folded, the open table that its domain is a copy of, and the column of that.
+
+        Earlier versions did not note the table, which the policy names.
+        """
+        found = {}
+        for column, source in self.policy.domains.items():
+            domain = self.domains.get(fold(column))
+            if domain is not None and domain.copied is not None:
+                table, columns = domain.copied
+                found[fold(column)] = (table, columns[-1])
+            elif isinstance(source, str) and source != ENUM:
+                found[fold(column)] = (("", fold(source)), fold(column))
+        return found
 
 
 @dataclass(frozen=True)
@@ -264,9 +281,7 @@ def _with(state: LedgerState, population: Population) -> LedgerState:
 
 def _protect(state: LedgerState, line: Line) -> LedgerState:
     policy = Policy.load(line.details["policy"])
-    domains = {
-        name: Domain(one[0], tuple(one[1]), checked=len(one) > 2) for name, one in line.details["domains"].items()
-    }
+    domains = {name: _domain(*one) for name, one in line.details["domains"].items()}
     identity = line.location.identity
     known = state.populations.get(policy.population, Population(policy.population, began=line.recorded_at))
     if identity not in state.members:
@@ -288,6 +303,14 @@ def _protect(state: LedgerState, line: Line) -> LedgerState:
         kinds={**state.kinds, identity: line.details["kind"]} if "kind" in line.details else state.kinds,
         opened=_without(state.opened, identity),
     )
+
+
+def _domain(table: str, columns: Sequence[str], checked: bool = False, copied: Sequence[Any] | None = None) -> Domain:
+    """A domain as governance.domains plans it. The last two were not there in earlier versions."""
+    if copied is None:
+        return Domain(table, tuple(columns), checked)
+    (schema, name), theirs = copied
+    return Domain(table, tuple(columns), checked, copied=((schema, name), tuple(theirs)))
 
 
 def _without(found: Mapping[Identity, Any], identity: Identity) -> Mapping[Identity, Any]:

@@ -238,6 +238,7 @@ def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str
         totals=_sold(location, state),
         earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
         elsewhere=_elsewhere(location, state),
+        looked_up=state.tables[location.identity].looked_up,
     )
 
 

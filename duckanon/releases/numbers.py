@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import ceil
 
 from duckanon.accounting import written as amount
+from duckanon.catalog.domain_sources import Range
 from duckanon.catalog.names import fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
@@ -152,7 +153,8 @@ class Columns:
         if ends is None:
             # The values of a domain that the policy lists are bounds, too.
             listed = {fold(name): one for name, one in self.protected.policy.domains.items()}.get(fold(column))
-            values = [each for each in listed if each is not None] if isinstance(listed, tuple) else []
+            values = listed.ends if isinstance(listed, Range) else listed if isinstance(listed, tuple) else ()
+            values = tuple(each for each in values if each is not None)
             if not values:
                 times = f"[{kind} '2020-01-01', {kind} '2029-12-31']"
                 raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends=times))

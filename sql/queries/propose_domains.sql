@@ -63,7 +63,7 @@ _dk_judged AS (
       WHEN several IS NULL THEN 'there is no value: list those that there may be'
       WHEN system.main.starts_with(column_type, 'TIMESTAMP') AND (several > 200 OR several * 2 > filled)
         THEN 'times rarely repeat: add a column of type DATE with their days, and propose again'
-      WHEN several > 200 THEN 'more than 200 values: name an open table, or make them coarser'
+      WHEN several > 200 THEN 'more than 200 values: name a column of an open table, as in ''items.item_id'', or a range, or make them coarser'
       WHEN several * 2 > filled THEN 'hardly a value is in two records: it may tell one from all others'
     END AS why_not
   FROM _dk_described

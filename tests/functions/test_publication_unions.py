@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.engines.tables.truth import Records
 from duckanon.errors import InvalidInput
 from duckanon.functions.publication_audit import audit
 from duckanon.functions.publication_tables import Joint
@@ -62,6 +63,20 @@ def filled(counts: Table, each: int = 1) -> duckdb.DuckDBPyConnection:
             f"INSERT INTO t SELECT {', '.join(map(str, cell))}, '{cell} ' || p FROM range({count}) a(p), range({each})"
         ).fetchall()
     return con
+
+
+def test_what_one_open_table_lists_together_is_known() -> None:
+    """However its name is written. Of two variables that are looked up in one of its columns it says nothing."""
+    table = ("main", "places")
+    looked_up = {"a": (table, "x"), "b": (table, "y"), "c": (table, "x"), "d": (("main", "other"), "x")}
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS FROM range(2) r(a), range(2) s(b), range(2) t(c), range(2) u(d)").fetchall()
+        columns = dict.fromkeys("abcd", "BIGINT")
+        terms = Terms(tuple(columns), (), "v", None)
+        asked = Candidate("made", "t", "made", "main.t", terms, columns, columns, policy(2), looked_up=looked_up)
+        joint = Joint(con, asked, [terms])
+        codes, counts, _ = joint._margin(range(4))
+        assert joint._structure(Records((2, 2, 2, 2), codes, counts)) == [(0, 1), (1, 2)]
 
 
 def accepted(con: duckdb.DuckDBPyConnection, ways: Sequence[Way], small: int, *, units: bool = False) -> list[Way]:

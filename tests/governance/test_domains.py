@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from dataclasses import replace
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
 import duckdb
 import pytest
 
+from duckanon.catalog.domain_sources import Range, WithNull
 from duckanon.catalog.policy import Policy, obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
@@ -21,7 +23,7 @@ from tests.governance.without_sql import governance
 
 MISFIT = (
     'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must have '
-    "the column under the same name."
+    "the column under the same name, or the domain names another one of it, as in 'items.item_id'."
 )
 
 
@@ -116,6 +118,114 @@ def test_values_of_an_open_table_that_would_be_rounded(tables: duckdb.DuckDBPyCo
         assert refused(tables, f"{{'county': 't{number}'}}") == MISFIT.format("county")
     tables.execute('CREATE TABLE "select" AS SELECT 7::TINYINT AS county; SELECT open_table(\'"select"\')').fetchall()
     assert protect(tables, "{'county': '\"select\"'}") == [[(7,)]]
+
+
+def test_a_column_of_an_open_table_is_copied_whatever_its_name(tables: duckdb.DuckDBPyConnection) -> None:
+    tables.execute(
+        'CREATE TABLE "my.items"(sk INT, "item""s.name" VARCHAR, price DOUBLE); '
+        "INSERT INTO \"my.items\" VALUES (7, 'GA', 0.1), (7, 'NY', 2.5), (3, NULL, 1)"
+    ).fetchall()
+    assert "which is not open: open_table('\"my.items\"') first" in refused(tables, "{'county': '\"my.items\".sk'}")
+    tables.execute("SELECT open_table('\"my.items\"')").fetchall()
+    for name in ('"my.items".sk', 'main."MY.items"."SK"', 'memory.main."my.items".sk'):
+        assert protect(tables, f"{{'county': '{name}'}}") == [[(3,), (7,)]]
+    # What is NULL in the open table is a value of the domain, too.
+    assert protect(tables, '{\'state\': \'"my.items"."item""s.name"\'}') == [[("GA",), ("NY",), (None,)]]
+    assert refused(tables, "{'county': 'counties.state'}") == MISFIT.format("county")
+    assert refused(tables, "{'county': '\"my.items\".price'}") == MISFIT.format("county")
+    assert refused(tables, "{'county': 'counties.cuonty'}") == (
+        'The domain of "county" is counties.cuonty, and the open table counties has no such column: name one that it '
+        "has, or list the values."
+    )
+    # No record of the table itself is read, and it is not open.
+    assert "open_table('persons') first" in refused(tables, "{'county': 'persons.person'}")
+
+
+def test_a_name_is_a_table_first_and_never_both(tables: duckdb.DuckDBPyConnection) -> None:
+    tables.execute("CREATE TABLE pub AS SELECT 1 AS codes, 2 AS shut; SELECT open_table('pub')").fetchall()
+    assert protect(tables, "{'county': 'pub.codes'}") == [[(1,)]]
+    tables.execute("CREATE SCHEMA pub; CREATE TABLE pub.codes AS SELECT 4 AS county").fetchall()
+    both = (
+        'The domain of "{}" is pub.codes, which is a table and a column of another one: write the schema too, as in '
+        "'main.pub.codes'."
+    )
+    assert refused(tables, "{'county': 'pub.codes'}") == both.format("county")
+    tables.execute("SELECT open_table('pub.codes')").fetchall()
+    assert protect(tables, "{'county': 'pub.codes'}") == [[(4,)]]
+    assert protect(tables, "{'county': 'main.pub.codes'}") == [[(1,)]]
+    assert protect(tables, "{'county': 'pub.codes.county'}") == [[(4,)]]
+    assert refused(tables, "{'person': 'pub.codes'}") == both.format("person")
+
+
+def test_null_stands_beside_what_a_name_or_a_range_lists(tables: duckdb.DuckDBPyConnection) -> None:
+    assert protect(tables, "{'person': {'values': 'counties.county', 'nulls': true}}") == [[(1,), (2,), (3,), (None,)]]
+    assert protect(tables, "{'county': {'values': 'counties', 'nulls': true}}") == [[(1,), (2,), (3,), (None,)]]
+    assert protect(tables, "{'county': {'values': 'counties', 'nulls': false}}") == [[(1,), (2,), (3,)]]
+    assert protect(tables, "{'sex': {'values': 'ENUM', 'nulls': true}}") == [[("f",), ("it's",), ("m",), (None,)]]
+    assert protect(tables, "{'county': {'from': 1, 'to': 6, 'step': 3, 'nulls': true}}") == [[(1,), (4,), (None,)]]
+    assert protect(tables, "{'state': {'values': ['GA'], 'nulls': true}}") == [[("GA",), (None,)]]
+    # A list is a list of values, whatever they look like.
+    assert protect(tables, "{'state': ['counties.state', NULL]}") == [[("counties.state",), (None,)]]
+    for wrong in ("{'values': 'counties', 'nulls': 1}", "{'values': 'counties', 'null': true}", "{'values': 3}"):
+        assert refused(tables, f"{{'county': {wrong}}}").startswith('The domain of "county" must be a list of values, ')
+    assert refused(tables, "{'county': {'from': 1, 'to': 2, 'nulls': 1}}").startswith('The range of "county" must have')
+
+
+def test_regions_that_have_other_names_in_the_open_table(tables: duckdb.DuckDBPyConnection) -> None:
+    tables.execute("CREATE TABLE places AS SELECT State AS s, county AS c FROM counties").fetchall()
+    tables.execute("SELECT open_table('places')").fetchall()
+    hierarchy = ", hierarchy := ['state', 'county']"
+    pairs = [("GA", 1), ("GA", 2), ("NY", 3)]
+    assert protect(tables, "{'state': 'places.s', 'county': 'main.places.c'}", hierarchy)[1] == pairs
+    assert protect(tables, "{'STATE': 'counties', 'county': 'counties.county'}", hierarchy)[1] == pairs
+    # A state's values are of another table, so nothing says in which state a county lies.
+    assert protect(tables, "{'state': 'counties', 'county': 'places.c'}", hierarchy)[1] == [(1,), (2,), (3,)]
+    some = [("GA", 1), ("GA", 2), ("GA", None), ("NY", 3), ("NY", None)]
+    county = "'county': {'values': 'places.c', 'nulls': true}"
+    assert protect(tables, f"{{'state': 'places.s', {county}}}", hierarchy)[1] == some
+    state = "'state': {'values': 'places.s', 'nulls': true}"
+    assert protect(tables, f"{{{state}, {county}}}", hierarchy)[1] == [*some, (None, None)]
+
+
+def test_a_range_is_kept_as_a_range(tables: duckdb.DuckDBPyConnection) -> None:
+    days = "{'from': DATE '2024-01-31', 'to': DATE '2024-03-01', 'step': 15}"
+    assert [str(one) for ((one),) in protect(tables, f"{{'day': {days}}}")[0]] == [
+        "2024-01-31", "2024-02-15", "2024-03-01",
+    ]  # fmt: skip
+    assert protect(tables, "{'weight': {'from': -2, 'to': 2, 'step': 3}}") == [[(-2.0,), (1.0,)]]
+    assert len(protect(tables, "{'person': {'from': 1, 'to': 1000000}}")[0]) == 1_000_000
+    ((longest,),) = tables.execute("SELECT max(length(what)) FROM privacy_ledger()").fetchall()
+    assert longest < 300
+    assert "from 1 to 1,000,000 values" in refused(tables, "{'person': {'from': 1, 'to': 1000001}}")
+    assert refused(tables, "{'person': {'from': 1, 'to': 9999999999, 'step': 9999999998}}") == MISFIT.format("person")
+    assert refused(tables, "{'state': {'from': 1, 'to': 2}}") == MISFIT.format("state")
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_a_range_of_an_earlier_version_is_the_list_of_its_values(nulls: bool) -> None:
+    """So that dbt does not set such a policy again, and charge all questions once more."""
+    rest = (None,) if nulls else ()
+    assert Range(1, 8, 3, nulls) == (1, 4, 7, *rest)
+    assert (1, 4, 7, *rest) == Range(1, 7, 3, nulls) == Range(1, 9, 3, nulls)
+    assert Range(date(2024, 2, 28), date(2024, 3, 1), 1, nulls) == ("2024-02-28", "2024-02-29", "2024-03-01", *rest)
+    for other in ((1, 4, *rest), (1, 4, 8, *rest), "1", Range(1, 8, 2, nulls), Range(1, 8, 3, not nulls)):
+        assert Range(1, 8, 3, nulls) != other
+    for source in (Range(1, 8, 3, nulls), Range(date(2024, 2, 28), date(2024, 3, 1), 2, nulls), WithNull("a.b")):
+        policy = Policy(Fraction(1), domains={"k": source})
+        assert Policy.load(json.loads(json.dumps(policy.dump()))) == policy
+
+
+def test_the_ledger_says_which_open_table_was_copied(tables: duckdb.DuckDBPyConnection) -> None:
+    domains = "{'state': 'counties', 'county': 'main.Counties.county', 'person': [1], 'sex': 'ENUM'}"
+    protect(tables, domains, ", hierarchy := ['state', 'county']")
+    (policy,) = governance(tables).ledger.state("memory").tables.values()
+    counties = ("main", "counties")
+    assert policy.looked_up == {"state": (counties, "state"), "county": (counties, "county")}
+    earlier = {name: replace(one, copied=None) for name, one in policy.domains.items()}
+    assert replace(policy, domains=earlier).looked_up == {
+        "state": (("", "counties"), "state"),
+        "county": (("", "main.counties.county"), "county"),
+    }
 
 
 def test_a_domain_needs_a_table_that_is_open_now(tables: duckdb.DuckDBPyConnection) -> None:

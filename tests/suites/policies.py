@@ -1,8 +1,7 @@
 """The policies of fixtures/suites as calls of `protect`, written as a steward would write them.
 
-What `protect` does not know yet is written another way, and said: an open table's column of another name as a domain
-becomes an open table of its own; a linked table is protected by the owner's column that it has, or by the record in a
-population of its own.
+What `protect` does not know yet is written another way, and said: a linked table is protected by the owner's column
+that it has, or by the record in a population of its own.
 """
 
 from __future__ import annotations
@@ -108,17 +107,14 @@ def _protect_table(con: Any, suite: Suite, table: Protected) -> tuple[Suite, str
         tried = replace(suite, protected={**suite.protected, table.name: owned})
         unit = _unit_arguments(con, tried, owned)
         shared = {"epsilon": EPSILON, "per_query": PER_QUERY, "public": list(domains), "bounds": bounds}
-        for instead in ("", "copies of open tables as domains"):
-            written = _by_name(con, domains, suite.nulls) if instead else domains
-            arguments = {**shared, **unit, "domains": written}
-            call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items())
-            try:
-                con.execute(f"SELECT protect('{table.name}', {call})").fetchall()
-            except duckdb.Error as error:
-                last, refusal = error, refusal or str(error).partition("\n")[0]
-                continue
-            told = " and ".join(filter(None, (by, instead)))
-            return tried, told and f"{table.name} is protected with {told}: {refusal}"
+        arguments = {**shared, **unit, "domains": domains}
+        call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items())
+        try:
+            con.execute(f"SELECT protect('{table.name}', {call})").fetchall()
+        except duckdb.Error as error:
+            last, refusal = error, refusal or str(error).partition("\n")[0]
+            continue
+        return tried, by and f"{table.name} is protected with {by}: {refusal}"
     raise last
 
 
@@ -143,29 +139,17 @@ def _unit_arguments(con: Any, suite: Suite, table: Protected) -> dict[str, Any]:
 
 
 def _with_null(domain: Any) -> Any:
-    """A list or range with NULL. (An open table's column has no NULL of its own.)"""
-    if isinstance(domain, Mapping):
-        return [*range(domain["from"], domain["to"] + 1, domain.get("step", 1)), None]
-    return [*domain, None] if isinstance(domain, list) else domain
-
-
-def _by_name(con: Any, domains: Mapping[str, Any], nulls: bool) -> dict[str, Any]:
-    """The domains, those of an open table's column as open tables of their own in which the column has this name."""
-    named = dict(domains)
-    for column, domain in domains.items():
-        if isinstance(domain, str):
-            table, _, of = domain.partition(".")
-            named[column] = f"known_{column.lower()}"
-            values = f"SELECT {of} AS {column} FROM {table} UNION SELECT {'NULL' if nulls else of} FROM {table}"
-            con.execute(f"CREATE OR REPLACE TABLE {named[column]} AS {values}").fetchall()
-            con.execute(f"SELECT open_table('{named[column]}')").fetchall()
-    return named
+    """A list, a range or an open table's column with NULL."""
+    described = domain if isinstance(domain, Mapping) else {"values": domain}
+    return {**described, "nulls": True}
 
 
 def _literal(value: Any) -> str:
     """A value of a policy as SQL."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"'{name}': {_literal(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, date):

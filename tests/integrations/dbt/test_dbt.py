@@ -549,9 +549,10 @@ def test_periods(period: str, began: str, same: str, later: str) -> None:
     assert not is_due(period, at(later), at(began))
 
 
-def test_a_policy_with_domains_waits_for_its_table_and_is_set_before_anything_reads_it() -> None:
+@pytest.mark.parametrize("domain", ["ages", "main.ages.age", {"values": "ages.age", "nulls": True}])
+def test_a_policy_with_domains_waits_for_its_table_and_is_set_before_anything_reads_it(domain: object) -> None:
     con = steward(policy={"epsilon": 1, "per_query": 0.1})
-    place = {"name": "age", "meta": {"duckanon": {"role": "public", "domain": "ages"}}}
+    place = {"name": "age", "meta": {"duckanon": {"role": "public", "domain": domain}}}
     born = {**node("born", "model"), "columns": {"age": place}}
     ages = node("ages", "seed", open=True)
     assert policies(con, born, ages) == {"said": [], "problem": None}
