@@ -166,7 +166,11 @@ def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, Tabl
 
     def ask(block: Block) -> Answered:
         """The answer to a query for one value of all units, which is asked before the query around it."""
-        value, table, plan = _planned(context, block.node, place)
+        try:
+            value, table, plan = _planned(context, block.node, place)
+        except _REFUSALS as no:
+            part, why = refused_part(context, block.node, place, no)
+            raise NotOffered(str(why), part) from None
         before.extend([*plan.before, (table, plan)])
         answer = Location(*plan.question.path)
         pieces = tuple(sql(value).split(quoted(answer.path)))
@@ -185,6 +189,7 @@ def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, Tabl
 def refused_part(context: RuleContext, query: Node, place: Node, no: Exception) -> tuple[Node, Exception]:
     """The part of a query that is refused, and why: of several conditions the first in the text."""
     part = getattr(no, "part", None) or _refused_part(context, query, place, str(no))
+    part = _as_part(context, part, query)
     return _first_refused(context, query, place, part, no)
 
 
@@ -281,9 +286,32 @@ def _read(context: RuleContext, query: Node) -> Node:
     if len(reads) > 1:
         return reads[-1]
     found = [one for one in sources(query) if any(within(node, one) for node in reads)]
-    part = found[-1] if found else sources(query)[-1]
-    ctes = [] if part.args.get("db") else nodes_of(context.bound.query, exp.CTE)
-    return next((one for one in ctes if fold(one.alias) == fold(part.name)), part)
+    return _as_part(context, found[-1] if found else sources(query)[-1], query)
+
+
+def _as_part(context: RuleContext, part: Node, query: Node) -> Node:
+    """What is quoted for a part: for a subquery the condition that it stands in, for a name of WITH what it means."""
+    if isinstance(part, exp.Query) and part is not query:
+        while isinstance(part.parent, exp.Condition | exp.Subquery) and not isinstance(part.parent, exp.And):
+            part = part.parent
+        return part
+    if isinstance(part, exp.Table) and not part.args.get("db"):
+        ctes = nodes_of(context.bound.query, exp.CTE)
+        return next((one for one in ctes if fold(one.alias) == fold(part.name)), part)
+    return part
+
+
+def _equations(query: Node) -> list[Node]:
+    """The conditions in WHERE by which a query joins what it reads: columns that are equal."""
+    where = query.args.get("where")
+    if where is None or len(sources(query)) == 1:
+        return []
+    conditions = [one.unnest() for one in (where.this.flatten() if isinstance(where.this, exp.And) else [where.this])]
+    return [
+        one
+        for one in conditions
+        if isinstance(one, exp.EQ) and isinstance(one.this, exp.Column) and isinstance(one.expression, exp.Column)
+    ]
 
 
 _CLAUSES = ("expressions", "where", "group", "having", "qualify", "order", "limit", "offset", "windows")
@@ -297,6 +325,9 @@ def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Nod
     if not isinstance(query, exp.Select) or not sources(query):
         return
     bare = copied(query, _CLAUSES)
+    for one in _equations(query):
+        # Without them the tables are not joined.
+        bare = bare.where(copied(one), copy=False)
     counted = copied(bare).select(exp.Count(this=exp.Star()), copy=False)
     parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
     aggregates = list(dict.fromkeys(one for part in parts if part is not None for one in aggregates_of(part)))

@@ -38,7 +38,9 @@ def local(context: RuleContext, block: Block, ask: Callable[[Block], Answered]) 
     try:
         made, where, over = Builder(scope).joined(replace(block, node=None))
         return _over(context, scope, block, made, where, over)
-    except (NotLocal, NotTotal) as no:
+    except NotLocal as no:
+        raise NotOffered(str(no), no.part) from None
+    except NotTotal as no:
         raise NotOffered(str(no)) from None
 
 

@@ -91,7 +91,11 @@ class Join:
                 # The unit is shown by its own column.
                 asked = asked | {fold(policy.privacy_unit)}
         owned = self._owned and not self._has_parent(source)
-        return self._builder.relation(table, source.number, sorted(asked), owned=owned)
+        try:
+            return self._builder.relation(table, source.number, sorted(asked), owned=owned)
+        except NotLocal as no:
+            no.part = no.part or source.node
+            raise
 
     def _has_parent(self, child: Source) -> bool:
         """Whether each row of a linked table is joined with the record that it is linked to, which has its unit."""
@@ -123,7 +127,7 @@ class Join:
         left = [one for one in self._sources if one.join == "left"]
         local = self._of_one_unit([one for one in inner if self._of(one).has_unit])
         if not local and any(self._of(one).has_unit for one in left):
-            raise NotLocal(_FROM_OPEN)
+            raise NotLocal(_FROM_OPEN, next(one.node for one in left if self._of(one).has_unit))
         joined = self._inner([*local, *(one for one in inner if one not in local)])
         for one in left:
             joined = self._with_left(joined, one, local)
@@ -140,7 +144,7 @@ class Join:
         while waiting:
             following = next((one for one in waiting if self._is_same(one, ordered, self._equal)), None)
             if following is None:
-                raise NotLocal(_NOT_THE_SAME.format(_named(waiting[0]), _named(ordered[0])))
+                raise NotLocal(_NOT_THE_SAME.format(_named(waiting[0]), _named(ordered[0])), waiting[0].node)
             ordered.append(following)
             waiting.remove(following)
         return ordered
@@ -199,7 +203,8 @@ class Join:
         while len(all_reached) < len(order):
             further = next((one for one in local if one.number not in all_reached), None)
             if further is None:
-                raise NotLocal(_FAN_OUT.format(_named(next(one for one in order if one.number not in all_reached))))
+                repeated = next(one for one in order if one.number not in all_reached)
+                raise NotLocal(_FAN_OUT.format(_named(repeated)), repeated.node)
             all_reached = self._reached(all_reached | {further.number}, order)
             several.append(further)
         now, rows = self._of(first), 1
@@ -240,9 +245,9 @@ class Join:
         """The relation with a source whose columns are NULL where none of its rows meets the conditions."""
         now = self._of(source)
         if now.has_unit and not self._is_same(source, local, Equal(self._scope, source.on)):
-            raise NotLocal(_NOT_THE_SAME.format(_named(source), _named(local[0])))
+            raise NotLocal(_NOT_THE_SAME.format(_named(source), _named(local[0])), source.node)
         if any(has(one, Nested) for one in source.on):
-            raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.")
+            raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.", source.node)
         new = {
             name: replace(
                 one,
@@ -268,9 +273,9 @@ class Join:
         if self._scope.is_unique(now, frozenset(columns & now.fields.keys())):
             return joined.rows, joined.counted, joined.unique
         if not now.has_unit:
-            raise NotLocal(_FAN_OUT.format(_named(source)))
+            raise NotLocal(_FAN_OUT.format(_named(source)), source.node)
         if not any(one <= columns & joined.fields.keys() for one in joined.unique):
-            raise NotLocal(_SEVERAL_LEFT)
+            raise NotLocal(_SEVERAL_LEFT, source.node)
         # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
         return (now.rows if joined.rows == 1 else joined.rows + now.rows), now.counted, frozenset()
 
@@ -283,7 +288,9 @@ def _conditions(block: Block) -> list[Expr]:
             probe = Exists(Block((replace(one, join="inner", on=frozenset()),), (), frozenset(one.on)))
             found.append(probe if one.join == "semi" else Not(probe))
         elif one.join not in ("inner", "left"):
-            raise NotLocal("FULL, RIGHT and LATERAL joins are not followed: write them as LEFT or inner joins.")
+            raise NotLocal(
+                "FULL, RIGHT and LATERAL joins are not followed: write them as LEFT or inner joins.", one.node
+            )
     return found
 
 

@@ -18,7 +18,11 @@ from duckanon.units.relation import Answered, OpenRows
 
 
 class NotLocal(Exception):
-    """Why what a query reads is not computed within each unit, in a sentence."""
+    """Why what a query reads is not computed within each unit, in a sentence. part: its node, if it is known."""
+
+    def __init__(self, reason: str, part: Any = None) -> None:
+        super().__init__(reason)
+        self.part = part
 
 
 class Public(Protocol):

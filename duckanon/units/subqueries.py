@@ -75,7 +75,11 @@ class Subqueries:
         def change(one: Expr) -> Expr | None:
             if isinstance(one, Nested):
                 if one not in self._known:
-                    self._known[one] = self._looked_up(one)
+                    try:
+                        self._known[one] = self._looked_up(one)
+                    except NotLocal as no:
+                        no.part = no.part or getattr(one.query, "node", None)
+                        raise
                 return self._known[one]
             return self._scope.over(one) if isinstance(one, Column) else None
 

@@ -62,6 +62,7 @@ class Source:
     relation: Relation
     join: str = "inner"
     on: frozenset[Expr] = frozenset()
+    node: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ class Resolver:
         relation, number = self._aliased(node, relation), self.number()
         if names:
             relation = self.renamed(relation, names)
-        return Visible(called, Source(number, relation), columns(relation))
+        return Visible(called, Source(number, relation, node=node), columns(relation))
 
     def renamed(self, relation: Relation, names: tuple[str, ...]) -> Relation:
         """A relation whose first columns have other names."""
