@@ -18,7 +18,6 @@ from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.udf import Instance
 from duckanon.governance.instance import Governance, governance_of
 from duckanon.guard import Guard, SharedCatalog
-from duckanon.integrations.calls import policy_units
 from duckanon.integrations.catalog import contents
 from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.dbt.model_checks import Model, Objection, anonymises, model_of, objections, unfit
@@ -77,7 +76,9 @@ class MacroFunctions:
             built, self._anonymous = self._anonymous, {}
         found = []
         with governance.cursors.cursor() as cursor:
-            units = policy_units(cursor) if built else []
+            # The macro policies() is not known to this cursor.
+            policies = [one.policy for _, one, _ in governance.policies()] if built else []
+            units = {name for one in policies for name in (one.privacy_unit, one.unit) if name is not None}
             for name, label in built.items():
                 table = quoted((name.catalog, name.schema, name.object))
                 # A table that is not there was not built: dbt says so.
