@@ -186,7 +186,7 @@ def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
 
 
 def _place(expr: Expr) -> Fraction | None:
-    """The place of a quantile, if it is a constant number. Of a DOUBLE it is the thousandths that are nearest to it."""
+    """The place of a quantile, if it is a constant number. A DOUBLE stands for the thousandths that it is."""
     try:
         value = folded(expr)
     except NotTotal:
@@ -194,7 +194,7 @@ def _place(expr: Expr) -> Fraction | None:
     if value is None or not isinstance(value.value, Fraction):
         return None
     near = value.value.limit_denominator(_FINEST_PLACE)
-    return near if float(near) == float(value.value) else value.value
+    return near if value.kind == "DOUBLE" and float(near) == float(value.value) else value.value
 
 
 def _added(found: Measure) -> Statistic:
