@@ -10,6 +10,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Protected, Stored
 from duckanon.governance.locations import Location
 from duckanon.rewrite.algebra.relations import Table
+from duckanon.rewrite.algebra.scalars import builtin
 from duckanon.units.fields import UNIT_ITSELF, Field, Fixes, Made, Origin
 from duckanon.units.relation import OpenRows, Records, Shown, Step
 from duckanon.units.scope import NotLocal, Scope
@@ -107,8 +108,10 @@ def _unit(scope: Scope, name: TableName, root: TableName) -> tuple[str, str]:
 
 
 def _value(stored: Stored, column: str) -> tuple[str, str]:
-    """A column's value as SQL, and its type: an ENUM is text."""
+    """A column's value as SQL, and its type: an ENUM is text, and of floats there is one zero, not -0.0 beside it."""
     kind, value = stored.types[fold(column)], quoted([_ROW, column])
+    if kind in ("DOUBLE", "FLOAT"):
+        return builtin("+", value, f"CAST(0 AS {kind})"), kind
     return (f"CAST({value} AS VARCHAR)", "VARCHAR") if kind.startswith("ENUM(") else (value, kind)
 
 
