@@ -86,9 +86,12 @@ class Columns:
     today: date
 
     def name(self, column: str) -> str:
-        """As the table has it."""
+        """As the table has it. Raises NotOffered."""
         assert self.protected.stored is not None
-        return {fold(name): name for name in self.protected.stored.columns}[fold(column)]
+        name = next((one for one in self.protected.stored.columns if fold(one) == fold(column)), None)
+        if name is None:
+            raise NotOffered(f"There is no column {column}.")
+        return name
 
     def bounds(self, column: str) -> Bounds:
         """Raises NotOffered where none are declared that a sum can have."""
