@@ -89,9 +89,12 @@ class Columns:
     present: frozenset[str] = frozenset()
 
     def name(self, column: str) -> str:
-        """As the table has it; one that it does not have stays as it is, and is refused for its type."""
+        """As the table has it. Raises NotOffered."""
         assert self.protected.stored is not None
-        return {fold(name): name for name in self.protected.stored.columns}.get(fold(column), column)
+        name = next((one for one in self.protected.stored.columns if fold(one) == fold(column)), None)
+        if name is None:
+            raise NotOffered(f"There is no column {column}.")
+        return name
 
     def bounds(self, column: str) -> Bounds:
         """Raises NotOffered where none are declared that a sum can have."""

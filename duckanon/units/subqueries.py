@@ -111,7 +111,8 @@ class Subqueries:
         made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
         inner = [names[one.name] for one in outputs]
         outer = [self.over(one.outer) for one in pairs]
-        self._check_units(made, inner, outer)
+        equal = [(mine, theirs) for pair, mine, theirs in zip(pairs, inner, outer, strict=True) if pair.operator == "="]
+        self._check_units(made, equal)
         if isinstance(nested, InQuery) and not self._is_two_valued(made, inner[0], outer[0], nested):
             raise NotLocal("NOT IN of columns that may be NULL is not followed: write NOT EXISTS, or add IS NOT NULL.")
         return self._attached(made, pairs, inner, outer)
@@ -189,7 +190,8 @@ class Subqueries:
         asked = (*query.outputs, *(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs)))
         made, where, over = self._builder.joined(replace(query, where=frozenset(inside), outputs=asked, order=()))
         inner, outer = [over(one.inner) for one in pairs], [self.over(one.outer) for one in pairs]
-        self._check_units(made, [one.name if isinstance(one, Column) else "" for one in inner], outer)
+        equal = [(one.name, theirs) for one, theirs in zip(inner, outer, strict=True) if isinstance(one, Column)]
+        self._check_units(made, equal)
         groups = Groups(self._scope, made)
         keys = {groups.key(one, is_new=True): value for one, value in zip(inner, outer, strict=True)}
         value = groups.over(over(query.outputs[0].expr), is_optional=True)
@@ -227,13 +229,16 @@ class Subqueries:
         )
         self._parts.append(Part(relation, "left", tuple(on), relation.has_unit))
 
-    def _check_units(self, made: Made, inner: Sequence[str], outer: Sequence[Expr]) -> None:
-        """Raises NotLocal for a subquery of protected records where not only those of the row's own unit are asked."""
+    def _check_units(self, made: Made, equal: Sequence[tuple[str, Expr]]) -> None:
+        """Raises NotLocal for a subquery of protected records where not only those of the row's own unit are asked.
+
+        equal: its columns, and what each must be equal to in the row around it.
+        """
         if not made.has_unit:
             return
         if not self._outer.has_unit:
             raise NotLocal("A condition on rows of open tables cannot ask protected records.")
-        same = {name: one.name for name, one in zip(inner, outer, strict=True) if isinstance(one, Column)}
+        same = {name: one.name for name, one in equal if isinstance(one, Column)}
         for fixed, names in made.fixes.items():
             theirs = self._outer.fixes.get(fixed, ())
             if theirs and all(
