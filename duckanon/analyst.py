@@ -23,7 +23,8 @@ from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
-from duckanon.rewrite.decision import Decision, Verdict, told_small
+from duckanon.rewrite import margins
+from duckanon.rewrite.decision import Decision, Verdict
 from duckanon.rewrite.normalize.desugar import with_values
 from duckanon.rewrite.rule_context import Refused
 
@@ -70,7 +71,8 @@ class Answer:
     """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
     holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: what of DuckDB's
-    errors is shown. small: a sentence on the numbers of some rows, which it may ask for; shown below them.
+    errors is shown. noise: says how wide noise is beside the numbers, from the names of all columns and from some rows,
+    which it may ask for; shown below them.
     """
 
     def __init__(
@@ -80,10 +82,10 @@ class Answer:
         holds: Callable[[], None],
         *,
         behind: Errors = Errors.SHOWN,
-        small: Callable[[Callable[[], list[Any]]], str | None] | None = None,
+        noise: Callable[[Sequence[str], Callable[[], list[Any]]], str | None] | None = None,
     ) -> None:
         self._relation, self._lock, self._holds, self._behind = relation, lock, holds, behind
-        self._small = small
+        self._noise = noise
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
@@ -106,11 +108,12 @@ class Answer:
             return str(_unnamed(lambda: str(self._relation), self._behind)) + self._note()
 
     def _note(self) -> str:
-        """Which of the numbers shown may be noise alone, as a line; empty where none are."""
+        """How wide noise is beside the numbers shown, as a line; empty where there is none."""
         relation = self._relation
-        if relation is None or self._small is None:
+        if relation is None or self._noise is None:
             return ""
-        said = self._small(lambda: _unnamed(lambda: relation.limit(_SHOWN).fetchall(), self._behind))
+        rows = partial(_unnamed, lambda: relation.limit(MOST_SHOWN).fetchall(), self._behind)
+        said = self._noise(relation.columns, rows)
         return f"{said}\n" if said is not None else ""
 
     def __len__(self) -> int:
@@ -118,7 +121,7 @@ class Answer:
 
 
 # The most rows of which DuckDB shows any.
-_SHOWN = 10_000
+MOST_SHOWN = 10_000
 _PIVOT = re.compile(r"\bPIVOT", re.IGNORECASE)
 _GIVES = frozenset(
     """alias arrow columns description df dtypes fetch_arrow_reader fetch_arrow_table fetch_df_chunk fetch_record_batch
@@ -164,29 +167,33 @@ class Analyst:
             named = {} if params is None or self._is_filled else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named), self._behind)
             holds = self._guard.holding(query, text, params)
-            small = partial(self._small_of, self.decision, self._note)
-            return Answer(relation, self._lock, holds, behind=self._behind, small=small)
+            noise = partial(self._noise_of, self.decision, self._note)
+            return Answer(relation, self._lock, holds, behind=self._behind, noise=noise)
 
-    def small_numbers(self, rows: Iterable[Sequence[Any]]) -> str | None:
-        """A sentence on numbers of the last result that are small beside their intervals; None if there are none.
+    def noise_beside(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str | None:
+        """How wide noise is beside the numbers of the last result, in sentences; None if there is none.
 
-        rows: of that result.
+        columns, rows: of that result.
         """
         with self._lock:
-            return self._small_of(self.decision, self._note, lambda: rows)
+            return self._noise_of(self.decision, self._note, columns, lambda: rows)
 
-    def _small_of(
-        self, decision: Decision | None, note: str | None, rows: Callable[[], Iterable[Sequence[Any]]]
+    def _noise_of(
+        self,
+        decision: Decision | None,
+        note: str | None,
+        columns: Sequence[str],
+        rows: Callable[[], Iterable[Sequence[Any]]],
     ) -> str | None:
-        """As `small_numbers`, of a decision. note: its query, which is not in what is shown of the decision."""
+        """As `noise_beside`, of a decision. note: its query, which is not in what is shown of the decision."""
         # (What a statement without rows gives has other columns.)
         if decision is None or decision.target is not None:
             return None
         if note is None:
-            return decision.small_numbers(rows()) if decision.noisy else None
+            return margins.in_words(margins.of_rows(decision.noisy, rows()), columns) if decision.noisy else None
         with self._con.cursor() as con:
-            ((small, told),) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
-        return told_small(small, told)
+            (row,) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
+        return margins.in_words(margins.of_answer(row), columns)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""

@@ -10,6 +10,7 @@ from typing import Any
 from duckanon.accounting import written
 from duckanon.catalog.names import TableName, fold, literal
 from duckanon.catalog.policy import Link, Policy, obstacle
+from duckanon.engines.noise_tails import least_width
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains
@@ -74,11 +75,12 @@ class Decisions:
         state = self._ledger.state(location.database)
         population = state.population(location) or Population("")
         left = Fraction(0) if population.budget is None else population.budget.remaining
+        policy = state.tables[location.identity].policy
         shared = "" if population.name == location.label else f" (population {population.name})"
         return (
             f"{location.label} is protected{shared}: of epsilon {written(population.epsilon or Fraction(0))} in all, "
             f"{written(population.spent)} is spent and {written(left)} left. A charge protects "
-            f"{state.tables[location.identity].policy.protects}."
+            f"{policy.protects}.{_width(policy)}"
         )
 
     def unprotect(self, table: str, lookup: Mapping[str, Any]) -> str:
@@ -226,6 +228,14 @@ def _reads_ours(read: frozenset[Identity], state: LedgerState) -> bool:
     """Whether a view reads internal tables of duckanon, such as the ledger. It may read publications."""
     ours = {name for schema, name in read if schema in (None, SCHEMA)} - set(state.publications)
     return any((SCHEMA, name) in read or ((None, name) in read and OURS.fullmatch(name)) for name in ours)
+
+
+def _width(policy: Policy) -> str:
+    """How near to the truth the counts are that the policy offers, as a sentence; empty where it offers none."""
+    if policy.per_query is None:
+        return ""
+    width = least_width(policy.contributions / policy.per_query, 1)
+    return f" For epsilon {written(policy.per_query)}, a count is within {width:,} of the truth in 95 % of cases."
 
 
 def _check_protectable(table: str, location: Location) -> None:

@@ -164,10 +164,10 @@ class _CellConnection:
             spent = [charge for key, charge in self._charges().items() if key not in before]
             decision = self.con.decision if isinstance(self.con, Analyst) else None
             released = frame if "k_anonymize" in statement.query else None
-            small = None
+            noise = None
             if isinstance(self.con, Analyst) and frame is not None:
-                small = self.con.small_numbers(frame.itertuples(index=False, name=None))
-            display(banner(self._role, decision, spent, released, small))
+                noise = self.con.noise_beside(list(frame.columns), frame.itertuples(index=False, name=None))
+            display(banner(self._role, decision, spent, released, noise))
         return frame
 
     def preview(self, text: str) -> Banner:

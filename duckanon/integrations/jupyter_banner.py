@@ -62,12 +62,12 @@ def banner(
     decision: Decision | None,
     spent: Sequence[Charged],
     release: pd.DataFrame | None,
-    small: str | None = None,
+    noise: str | None = None,
 ) -> Banner:
-    """The banner of a statement that ran. release: its result, if it called k_anonymize. small: about small numbers."""
+    """The banner of a statement that ran. release: its result, if it called k_anonymize. noise: how wide it is."""
     lines = [step.line for step in decision.steps] if decision else [f"Runs as written: the role is {role}."]
     lines += [one.line for one in spent]
-    lines += [small] if small is not None else []
+    lines += [noise] if noise is not None else []
     lines += _kept(decision, spent)
     classes = exposure(release) if release is not None else None
     if classes:

@@ -12,10 +12,9 @@ from duckanon.releases.intervals import Noisy
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
-from duckanon.rewrite.algebra.nodes import Node, copied
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.rule_context import RuleContext
 
 # The largest scale of noise, in records, and in parts of a record where totals fit into 64 bits.
@@ -133,17 +132,6 @@ def left_out_of(question: PaidQuestion) -> str:
 def _has_home(question: PaidQuestion) -> bool:
     """Whether each unit counts in one of several regions only."""
     return question.is_of_one_cell and bool(question.form.keys)
-
-
-def note_query(query: Node, widths: Sequence[tuple[int, str]]) -> str:
-    """A query for the note of a step. query: over the answer. widths: of its columns, by places, as SQL beside them."""
-    inner = copied(query).select(*(one for _, one in widths), dialect=DIALECT)
-    names = [f"c{at}" for at in range(len(query.expressions))] + [f"w{at}" for at, _ in widths]
-    small = " + ".join(f"coalesce(CAST(abs(c{at}) < w{at} AS BIGINT), 0)" for at, _ in widths)
-    told = " + ".join(f"CAST(c{at} IS NOT NULL AS BIGINT)" for at, _ in widths)
-    shown = f"CAST(coalesce(sum({small}), 0) AS BIGINT), CAST(coalesce(sum({told}), 0) AS BIGINT)"
-    text = inner.sql(DIALECT, comments=False, normalize_functions=False)
-    return f"SELECT {shown} FROM ({text}) AS _dk_note({', '.join(names)})"
 
 
 def settle(

@@ -31,7 +31,6 @@ from duckanon.releases.noise import (
     columns_of,
     conditions,
     not_dropped,
-    note_query,
     offering,
     public_key,
     settle,
@@ -53,9 +52,9 @@ from duckanon.releases.statistics import (
     Told,
     answer_column,
     in_words,
-    rounded,
 )
 from duckanon.releases.within_units import local
+from duckanon.rewrite import margins
 from duckanon.rewrite.algebra.bounds import NotBounded
 from duckanon.rewrite.algebra.expressions import (
     FALSE,
@@ -863,12 +862,18 @@ class _Plan:
     def noisy(self) -> list[tuple[int, float]]:
         """The query's columns that are counts and sums as they stand, and how wide the intervals in a row are.
 
-        Totals of rows have wider ones, so there are none of a query with totals.
+        Totals of rows have wider ones, so there are none of a query with totals. Where a condition on keys does not
+        hold there is no noise.
         """
         shown = [] if self._grouped.has_sets else self._grouped.query.expressions
         by_node = dict(zip(self._grouped.aggregates, self.told, strict=True))
         found = [(at, by_node.get(one.unalias())) for at, one in enumerate(shown)]
-        return [(at, 2 * one.half) for at, one in found if one is not None and one.is_shown and one.half is not None]
+        same = [(at, one) for at, one in found if one is not None and one.is_shown and not self._is_in_part(one)]
+        return [(at, 2 * one.half) for at, one in same if one.half is not None]
+
+    def _is_in_part(self, told: Told) -> bool:
+        """Whether a condition on keys says that there is nothing to be told in some rows."""
+        return any(map(self._is_of_keys, told.asked.where))
 
     def note(self, new: Node) -> str | None:
         """As of the step, of the query over the answer; None where all widths are the same, or there are none."""
@@ -877,7 +882,7 @@ class _Plan:
         found = self._grouped.intervals(self.over, [_width(one) for one in self.told])
         if not found or {at for at, _ in found} == {at for at, _ in self.noisy}:
             return None
-        return note_query(new, found)
+        return margins.query(new, found)
 
     @property
     def kind(self) -> str:
@@ -889,7 +894,7 @@ class _Plan:
         """The margins of error of the numbers, in words."""
         is_plain = len(self._measures.all) == 1 and not self._events and not self._grouped.has_sets
         if self.kind == "count" and is_plain:
-            near = f"95 % are within {rounded(max(one.half or 0 for one in self.told))} of the truth"
+            near = f"95 % are within {margins.rounded(max(one.half or 0 for one in self.told))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
         told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
         return told + self._outside_told + self._bounds_told + self._rounded_told + self._split_told

@@ -20,13 +20,13 @@ from duckanon.releases.noise import (
     check,
     columns_of,
     conditions,
-    note_query,
     offering,
     public_key,
     settle,
 )
 from duckanon.releases.noisy_aggregates import refused_part
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
+from duckanon.rewrite import margins
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
     Case,
@@ -97,7 +97,7 @@ def _note(context: RuleContext, conditionals: Sequence[Conditional], node: Node,
     if query is None or query.args.get("distinct") is not None:
         return None
     shown = [at for at, role in enumerate(conditionals[0].columns) if role.what == "share"]
-    return note_query(query, [(at, f"w{place}") for place, at in enumerate(shown)])
+    return margins.query(query, [(at, f"w{place}") for place, at in enumerate(shown)])
 
 
 def objection(conditionals: Sequence[Conditional]) -> str | None:

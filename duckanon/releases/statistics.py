@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, log10
+from math import floor
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from sqlglot import exp
@@ -19,6 +19,7 @@ from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import own_step, rounding
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
+from duckanon.rewrite.margins import rounded
 from duckanon.rewrite.normalize.grouped import NotFollowed
 from duckanon.rewrite.recognize.findings import Statistic
 from duckanon.rewrite.recognize.measures import WHOLE
@@ -424,11 +425,3 @@ def times(value: str, factor: Fraction) -> str:
 
 def double(number: Fraction) -> str:
     return f"CAST('{float(number)!r}' AS DOUBLE)"
-
-
-def rounded(width: float) -> str:
-    """A width in words, with two digits at least: never less than it is."""
-    if width >= 10:
-        return f"{ceil(width):,}"
-    digits = 1 - floor(log10(width)) if width > 0 else 0
-    return f"{ceil(width * 10**digits - 1e-9) / 10**digits:.6g}"

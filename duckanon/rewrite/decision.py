@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
@@ -32,8 +32,8 @@ class Step:
     drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
     its counts are from the truth at most. width: the same, not rounded. noisy: the positions of the result's columns
     that are counts and sums with noise, and how wide the 95 % intervals of their numbers are. note: where widths differ
-    from row to row, as of means, shares and totals, a query of stored answers for how many numbers of the result are
-    smaller than their intervals are wide, and for how many numbers with intervals there are.
+    from row to row, as of means, shares and totals, a query of stored answers for how wide the noise is beside the
+    numbers of the result: `duckanon.rewrite.margins.query`.
     """
 
     kind: str
@@ -113,15 +113,6 @@ class Decision:
         """As of its steps. It has one only if the result is that of the statement's own SELECT."""
         return next((step.note for step in self.steps if step.note is not None), None)
 
-    def small_numbers(self, rows: Iterable[Sequence[Any]]) -> str | None:
-        """A sentence on numbers with noise that are small beside their own intervals; None where there are none.
-
-        rows: of the result; nothing but these numbers is looked at.
-        """
-        noisy = self.noisy
-        told = [(row[at], width) for row in rows for at, width in noisy if row[at] is not None]
-        return told_small(sum(abs(number) < width for number, width in told), len(told))
-
     def rows(self) -> list[dict[str, Any]]:
         """The steps as explain_privacy shows them."""
         return [
@@ -141,13 +132,3 @@ class Decision:
             }
             for step in self.steps
         ]
-
-
-def told_small(small: int, told: int) -> str | None:
-    """A sentence on how many numbers with noise are smaller than their own intervals are wide; None if none is."""
-    if not small:
-        return None
-    is_one, what = small == 1, "number" if told == 1 else "numbers"
-    own = "is smaller than its" if is_one else "are smaller than their"
-    they = "it" if is_one else "they"
-    return f"{small:,} of {told:,} noisy {what} {own} own interval is wide: {they} may be noise alone."

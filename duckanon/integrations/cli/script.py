@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from duckanon.analyst import Analyst
+from duckanon.analyst import MOST_SHOWN, Analyst
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.result_tables import ROWS_SHOWN, rendered
 from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
@@ -37,11 +38,11 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
         else:
             show(result, form)
         if isinstance(session.con, Analyst):
-            _tell(session.con.decision, session.con.small_numbers(result.rows), chatty=chatty)
+            _tell(session.con.decision, session.con.noise_beside(result.columns, result.rows), chatty=chatty)
 
 
-def _tell(decision: Decision | None, small: str | None, *, chatty: bool) -> None:
-    """Print the guard's decision about an analyst's statement, and which of its numbers may be noise alone.
+def _tell(decision: Decision | None, noise: str | None, *, chatty: bool) -> None:
+    """Print the guard's decision about an analyst's statement, and how wide noise is beside its numbers.
 
     Without `chatty` only releases are told, and to stderr.
     """
@@ -52,8 +53,8 @@ def _tell(decision: Decision | None, small: str | None, *, chatty: bool) -> None
             inform(f"-- {step.line}")
         elif step.verdict != "runs":
             say(f"-- {step.line}")
-    if small is not None:
-        (inform if chatty else say)(f"-- {small}")
+    if noise is not None:
+        (inform if chatty else say)(f"-- {noise}")
 
 
 def _is_unicode(text: str) -> bool:
@@ -68,14 +69,14 @@ def _is_unicode(text: str) -> bool:
 def show(result: Result, form: Format) -> None:
     """Write a result to stdout."""
     if form is Format.TABLE:
-        write_table(rendered(result, answers().width))
+        write_table(rendered(replace(result, rows=result.rows[:ROWS_SHOWN]), answers().width))
         return
     with answer() as out:
         (as_json if form is Format.JSON else as_csv)(result, out)
 
 
 def _execute(con: Connection, statement: Any, form: Format) -> Result:
-    return fetch(con.execute(statement), ROWS_SHOWN if form is Format.TABLE else None)
+    return fetch(con.execute(statement), MOST_SHOWN if form is Format.TABLE else None)
 
 
 def _is_acknowledgement(statement: Any, result: Result) -> bool:

@@ -1,0 +1,116 @@
+"""How wide noise is beside the numbers of a result: from noisy numbers and the widths of their intervals alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, inf, log10
+from typing import Any
+
+from duckanon.rewrite.algebra.nodes import Node, copied
+from duckanon.rewrite.dialect import DIALECT
+
+
+@dataclass(frozen=True)
+class Margin:
+    """What is known of the noise in one column of a result, whose place is that.
+
+    numbers: how many have noise, at least one. small: how many of these are smaller than their 95 % intervals are wide.
+    largest: half the width of the largest number's interval, as a part of that number. median: of these parts of all
+    numbers the one in the middle, of two the larger.
+    """
+
+    place: int
+    numbers: int
+    small: int
+    largest: float
+    median: float
+
+
+def of_rows(noisy: Sequence[tuple[int, float]], rows: Iterable[Sequence[Any]]) -> list[Margin]:
+    """The margins of columns whose intervals are as wide in every row.
+
+    noisy: their places and widths. rows: of the result; nothing but these numbers is looked at.
+    """
+    columns: dict[int, list[float]] = {place: [] for place, _ in noisy}
+    for row in rows:
+        for place, numbers in columns.items():
+            if row[place] is not None:
+                numbers.append(abs(float(row[place])))
+    return [_margin(place, columns[place], width) for place, width in noisy if columns[place] and width > 0]
+
+
+def _margin(place: int, numbers: Sequence[float], width: float) -> Margin:
+    parts = sorted(width / (2 * number) if number else inf for number in numbers)
+    small = sum(number < width for number in numbers)
+    return Margin(place, len(numbers), small, parts[0], parts[len(parts) // 2])
+
+
+def query(result: Node, widths: Sequence[tuple[int, str]]) -> str:
+    """A query for the margins of columns whose intervals are not as wide in every row: its one row is for `of_answer`.
+
+    result: the query of the result, over a stored answer. widths: of its columns, by places, as SQL beside them.
+    Numbers without noise have intervals of width 0, and are left out.
+    """
+    inner = copied(result).select(*(width for _, width in widths), dialect=DIALECT)
+    names = [f"c{at}" for at in range(len(result.expressions))] + [f"w{at}" for at, _ in widths]
+    numbers = ", ".join(
+        f"CASE WHEN w{at} > 0 THEN CAST(abs(c{at}) AS DOUBLE) END AS n{at}, CAST(w{at} AS DOUBLE) AS w{at}"
+        for at, _ in widths
+    )
+    margins = ", ".join(
+        f"{at}, count(n{at}), CAST(coalesce(sum(CAST(n{at} < w{at} AS BIGINT)), 0) AS BIGINT), "
+        f"arg_max(p{at}, struct_pack(n := n{at}, p := -p{at})), -quantile_disc(-p{at}, 0.5)"
+        for at, _ in widths
+    )
+    # Division by 0 is not left to DuckDB, which has a setting for it.
+    parts = ", ".join(
+        f"CASE WHEN n{at} > 0 THEN w{at} / (2 * n{at}) WHEN n{at} = 0 THEN CAST('inf' AS DOUBLE) END AS p{at}"
+        for at, _ in widths
+    )
+    text = inner.sql(DIALECT, comments=False, normalize_functions=False)
+    return (
+        f"SELECT {margins} FROM (SELECT *, {parts} FROM (SELECT {numbers} FROM ({text}) "
+        f"AS _dk_result({', '.join(names)})) AS _dk_numbers) AS _dk_parts"  # noqa: S608 - a query that was rewritten
+    )
+
+
+def of_answer(row: Sequence[Any]) -> list[Margin]:
+    """The margins that the row of `query` tells."""
+    return [Margin(*row[at : at + 5]) for at in range(0, len(row), 5) if row[at + 1]]
+
+
+def in_words(margins: Sequence[Margin], names: Sequence[str]) -> str | None:
+    """Sentences on the widest of these margins and on small numbers; None without noise. names: of all columns."""
+    if not margins:
+        return None
+    small, numbers = sum(one.small for one in margins), sum(one.numbers for one in margins)
+    return " ".join([_relative(margins, names), *([_small(small, numbers)] if small else [])])
+
+
+def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:
+    """How wide the widest of the margins is beside its numbers."""
+    widest = max(margins, key=lambda one: (one.median, one.largest))
+    whose = f" of {names[widest.place]}, the widest" if len(margins) > 1 else ""
+    cells = ["number"] if widest.numbers == 1 else ["largest cell", "median cell"]
+    parts = list(zip(cells, (widest.largest, widest.median), strict=False))
+    said = [f"{rounded(100 * part)} % of the {cell}" if part < 1 else f"wider than the {cell}" for cell, part in parts]
+    # The largest cell is wide beside its noise, if any is.
+    near = "95 % within " if parts[0][1] < 1 else ""
+    return f"Noise{whose}: {near}{', '.join(said)}."
+
+
+def _small(small: int, numbers: int) -> str:
+    """How many numbers with noise are smaller than their own intervals are wide."""
+    is_one, what = small == 1, "number" if numbers == 1 else "numbers"
+    own = "is smaller than its" if is_one else "are smaller than their"
+    they = "it" if is_one else "they"
+    return f"{small:,} of {numbers:,} noisy {what} {own} own interval is wide: {they} may be noise alone."
+
+
+def rounded(width: float) -> str:
+    """A width in words, with two digits at least: never less than it is."""
+    if width >= 10:
+        return f"{ceil(width):,}"
+    digits = 1 - floor(log10(width)) if width > 0 else 0
+    return f"{ceil(width * 10**digits - 1e-9) / 10**digits:.6g}"
