@@ -300,6 +300,19 @@ def _as_part(context: RuleContext, part: Node, query: Node) -> Node:
     return part
 
 
+def _aggregates_within(counted: Node, place: int, inner: Node) -> Iterator[tuple[Node, Node]]:
+    """The columns with aggregates that a subquery in FROM shows, each with the query that has it alone.
+
+    counted: the query around it. place: that of the subquery among its sources.
+    """
+    computed = [one for one in inner.expressions if any(True for _ in aggregates_of(one))]
+    for one in computed if isinstance(inner, exp.Select) else ():
+        alone = copied(counted)
+        kept = [copied(other) for other in inner.expressions if other is one or other not in computed]
+        sources(alone)[place].this.set("expressions", kept)
+        yield one.unalias(), alone
+
+
 def _equations(query: Node) -> list[Node]:
     """The conditions in WHERE by which a query joins what it reads: columns that are equal."""
     where = query.args.get("where")
@@ -337,6 +350,7 @@ def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Nod
         # A subquery in FROM that shows records has conditions of its own.
         if isinstance(source, exp.Subquery):
             yield from _alone(context, source.this, place)
+            yield from _aggregates_within(counted, sources(query).index(source), source.this)
     yield _read(context, query), counted
     for whole in conditions:
         for one in list(whole.flatten()) if isinstance(whole, exp.And) else [whole]:

@@ -125,7 +125,7 @@ def aggregate_queries(context: RuleContext) -> None:
                 outer = context.outer_column(part)
                 if outer is not None:
                     reason = context.not_answered(_comparison(outer), _CORRELATED)
-                context.reasons.append((Aggregates.shown, read[0], reason))
+                context.reasons += [(Aggregates.shown, name, reason) for name in dict.fromkeys(read)]
 
 
 def _is_asked(query: Node) -> bool:

@@ -47,7 +47,8 @@ class Builder:
             made, columns = united(self, read)
             names = dict(zip(map(fold, output_names(read)), columns, strict=True))
         else:
-            raise NotLocal(f"What is read is not followed{': ' + read.reason if read.reason else ''}.")
+            why = f" ({read.reason})" if read.reason else ""
+            raise NotLocal(f"What is read is not computed within each unit{why}: write it as SELECTs of tables.")
         for one in used:
             if one not in names:
                 raise NotLocal(f"The column {one} is not one of what is joined here.")
@@ -61,9 +62,12 @@ class Builder:
     def block(self, block: Block, *, owned: bool = True) -> tuple[Made, dict[str, str]]:
         """The relation of a block, and its columns by the folded names of its outputs."""
         if block.limited or block.qualify or block.distinct or block.sets or block.spread:
-            raise NotLocal("LIMIT, QUALIFY, DISTINCT ON and grouping sets are not followed within a unit.")
+            raise NotLocal(
+                "LIMIT, QUALIFY, windows, DISTINCT ON and grouping sets are not followed within a unit: leave them out, or "
+                "ask for the least or the largest value with min, max and GROUP BY."
+            )
         if any(is_windowed(one) or has(one, (Star, Unclear)) for one in block.expressions()):
-            raise NotLocal("Windows and stars are not followed within a unit.")
+            raise NotLocal("Windows and stars are not followed within a unit: name the columns, and group by the unit.")
         made, where, over = self.joined(block, owned=owned)
         if block.keys is None:
             return self._projected(made, where, [(one.name, over(one.expr)) for one in block.outputs])

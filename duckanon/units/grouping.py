@@ -110,7 +110,7 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
     where = " AND ".join(written(one, types, today) for one in in_order(call.where))
     kept = f" FILTER (WHERE {where})" if where else ""
     if call.order or len(call.operands) > 1:
-        raise NotTotal("An aggregate within a unit has one argument and no order.")
+        raise NotTotal("An aggregate within a unit has one argument and no order: use count, sum, avg, min or max.")
     counted = (Fraction(0), Fraction(rows), Fraction(1))
     if not call.operands:
         return Aggregated(f"system.main.count(*){kept}", "BIGINT", counted, counts=True)
@@ -129,8 +129,11 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
             return Aggregated(f"system.main.{call.name}({value}){kept}", kind, bounds)
         case "bool_and" | "bool_or" if kind == "BOOLEAN":
             return Aggregated(f"system.main.{call.name}({value}){kept}", kind)
+    name = f"{call.name} of different values" if call.distinct else call.name
+    if call.name == "any_value":
+        name = "The value of any of several rows, as by any_value or DISTINCT ON,"
     raise NotTotal(
-        f"{call.name} is not computed within a unit: count, sum of whole numbers and decimals, avg, min, max, bool_and "
+        f"{name} is not computed within a unit: count, sum of whole numbers and decimals, avg, min, max, bool_and "
         "and bool_or are."
     )
 

@@ -35,7 +35,9 @@ _FAN_OUT = (
     "unique there."
 )
 _FROM_OPEN = "A LEFT JOIN from an open table would show its rows without any unit: join the other way."
-_SEVERAL_LEFT = "A LEFT JOIN of several rows with several rows of a unit is not followed."
+_SEVERAL_LEFT = (
+    "A LEFT JOIN of several rows with several rows of a unit is not followed: group one side by the unit first."
+)
 
 
 class Join:

@@ -45,7 +45,9 @@ _OTHER_UNITS = (
     "A subquery asks records of other units than the one of its row: compare the units' columns too, as in "
     "`a.unit = b.unit`."
 )
-_NO_VALUE = "A subquery for a value is followed where it is an aggregate of what it reads."
+_NO_VALUE = (
+    "A subquery for a value is followed where it is an aggregate of what it reads, without GROUP BY: write max or min."
+)
 
 
 class Subqueries:
@@ -88,7 +90,10 @@ class Subqueries:
     def _looked_up(self, nested: Nested) -> Expr:
         query = nested.query
         if not isinstance(query, Block) or query.limited or query.qualify or query.sets or query.spread:
-            raise NotLocal("A subquery with LIMIT, QUALIFY, grouping sets or UNION is not followed.")
+            raise NotLocal(
+                "A subquery with LIMIT, QUALIFY, grouping sets or UNION is not followed here: write it as a condition, "
+                "or as an aggregate such as max."
+            )
         if isinstance(nested, ScalarQuery):
             return self._value(query)
         return self._found(nested, query)
@@ -99,13 +104,19 @@ class Subqueries:
         """Whether a row is found."""
         inside, pairs = apart(query, {one.number for one in query.sources})
         if query.keys == () or (pairs and query.keys is not None and query.having):
-            raise NotLocal("A subquery of EXISTS or IN that aggregates the records of its row is not followed.")
+            raise NotLocal(
+                "A subquery of EXISTS or IN that aggregates the records of its row is not followed: compare the "
+                "aggregate itself, or group by the protected table's unit."
+            )
         if isinstance(nested, InQuery):
             if len(query.outputs) != 1:
                 raise NotLocal("IN takes a subquery with one column.")
             pairs.insert(0, Pair(query.outputs[0].expr, "=", nested.operand))
         if sum(one.operator != "=" for one in pairs) > 1:
-            raise NotLocal("A subquery that compares more than one column by something else than = is not followed.")
+            raise NotLocal(
+                "A subquery that compares more than one column by something else than = is not followed: leave one of "
+                "the comparisons out."
+            )
         outputs = tuple(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs))
         bare = replace(query, where=frozenset(inside), outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
@@ -184,7 +195,9 @@ class Subqueries:
         if query.keys != () or query.having:
             raise NotLocal(_NO_VALUE)
         if any(one.operator != "=" for one in pairs):
-            raise NotLocal("A subquery for a value is followed where it depends on its row by equal columns.")
+            raise NotLocal(
+                "A subquery for a value is followed where it depends on its row by equal columns: compare them by =."
+            )
         if is_protected(query) and not pairs:
             return self._bought(query)
         asked = (*query.outputs, *(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs)))
@@ -237,7 +250,10 @@ class Subqueries:
         if not made.has_unit:
             return
         if not self._outer.has_unit:
-            raise NotLocal("A condition on rows of open tables cannot ask protected records.")
+            raise NotLocal(
+                "A condition on rows of open tables cannot ask protected records: count the records, which has an "
+                "answer with noise, and compare that."
+            )
         same = {name: one.name for name, one in equal if isinstance(one, Column)}
         for fixed, names in made.fixes.items():
             theirs = self._outer.fixes.get(fixed, ())

@@ -28,7 +28,9 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
     if len({len(columns) for _, columns in members}) > 1:
         raise NotLocal("The queries of a UNION have different numbers of columns.")
     if not all(made.has_unit for made, _ in members):
-        raise NotLocal("A UNION of protected records with rows of open tables has rows without a unit.")
+        raise NotLocal(
+            "A UNION of protected records with rows of open tables has rows without a unit: ask for each by itself."
+        )
     fields: dict[str, Field] = {}
     for at, name in enumerate(output_names(union)):
         each = [made.fields[columns[at]] for made, columns in members]

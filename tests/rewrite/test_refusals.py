@@ -19,7 +19,7 @@ from tests.rewrite.refused import refusal
 REFUSED: list[dict[str, str]] = tomllib.loads((FIXTURES / "refusals.toml").read_text(encoding="utf-8"))["refused"]
 _QUOTED = re.compile(r"`(?P<part>[^`]*)`(?P<more> \.\.\.)? cannot be answered\. (?P<why>.*)", re.DOTALL)
 # Of TPC-H's queries these read no protected table, or are answered.
-ANSWERED = {"query 2", "query 6", "query 11", "query 13", "query 16"}
+ANSWERED = {f"query {number}" for number in (2, 6, 11, 13, 14, 16, 19, 22)}
 
 
 def plain(text: str) -> str:
@@ -70,7 +70,7 @@ def test_the_part_that_cannot_be_answered_is_quoted(one: dict[str, str]) -> None
 
 def test_the_list_is_long_and_has_all_of_tpch() -> None:
     written = {one["statement"] for one in REFUSED}
-    assert len(written) == len(REFUSED) >= 60 + 22 - len(ANSWERED)
+    assert len(written) == len(REFUSED) >= 100 + 22 - len(ANSWERED)
     for entry in entries("tpch/queries"):
         sql = plain(entry.sql).rstrip(";")
         assert (sql in written) != (entry.title in ANSWERED), entry.title
@@ -85,8 +85,8 @@ def test_reasons_that_were_untrue() -> None:
         (next(one.sql for one in entries("tpch/queries") if one.title == "query 20"), "l_partkey = ps_partkey",
          "has no column"),
         ("SELECT count(*) FROM orders WHERE hash(orders) = 1", "hash(orders) = 1", "write the values? out"),
-        ("SELECT count(*) FROM customer WHERE EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey)",
-         "EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey)", "write the values out"),
+        ("SELECT count(*) FROM orders WHERE EXISTS (SELECT 1 FROM lineitem WHERE l_orderkey = o_orderkey)",
+         "EXISTS (SELECT 1 FROM lineitem WHERE l_orderkey = o_orderkey)", "write the values out"),
     ):  # fmt: skip
         found = told(sql)
         assert found is not None
