@@ -10,6 +10,9 @@ from typing import Any
 from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.dialect import DIALECT
 
+# Of the number: narrower noise is told as that.
+_LEAST = 0.0001
+
 
 @dataclass(frozen=True)
 class Margin:
@@ -70,8 +73,8 @@ def query(result: Node, widths: Sequence[tuple[int, str]]) -> str:
     )
     text = inner.sql(DIALECT, comments=False, normalize_functions=False)
     return (
-        f"SELECT {margins} FROM (SELECT *, {parts} FROM (SELECT {numbers} FROM ({text}) "
-        f"AS _dk_result({', '.join(names)})) AS _dk_numbers) AS _dk_parts"  # noqa: S608 - a query that was rewritten
+        f"SELECT {margins} FROM (SELECT *, {parts} FROM (SELECT {numbers} FROM ({text}) "  # noqa: S608 - rewritten
+        f"AS _dk_result({', '.join(names)})) AS _dk_numbers) AS _dk_parts"
     )
 
 
@@ -92,12 +95,13 @@ def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:
     """How wide the widest of the margins is beside its numbers."""
     widest = max(margins, key=lambda one: (one.median, one.largest))
     whose = f" of {names[widest.place]}, the widest" if len(margins) > 1 else ""
-    cells = ["number"] if widest.numbers == 1 else ["largest cell", "median cell"]
-    parts = list(zip(cells, (widest.largest, widest.median), strict=False))
-    said = [f"{rounded(100 * part)} % of the {cell}" if part < 1 else f"wider than the {cell}" for cell, part in parts]
-    # The largest cell is wide beside its noise, if any is.
-    near = "95 % within " if parts[0][1] < 1 else ""
-    return f"Noise{whose}: {near}{', '.join(said)}."
+    parts = {"largest cell": widest.largest, "median cell": widest.median}
+    if widest.numbers == 1:
+        parts = {"number": widest.largest}
+    near = [f"{rounded(100 * max(part, _LEAST))} % of the {cell}" for cell, part in parts.items() if part < 1]
+    wider = [f"wider than the {cell}" for cell, part in parts.items() if part >= 1]
+    within = [f"95 % within {', '.join(near)}"] if near else []
+    return f"Noise{whose}: {', '.join(within + wider[:1])}."
 
 
 def _small(small: int, numbers: int) -> str:

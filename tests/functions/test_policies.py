@@ -69,6 +69,30 @@ def test_a_statement_that_is_shown_twice_decides_once(persons: duckdb.DuckDBPyCo
     assert found[0][2:] == (f"protect: {policy}", None, 1.0, 1)
 
 
+@pytest.mark.parametrize(
+    ("terms", "protects", "width"),
+    [
+        ("per_query := 0.5", "one record", "6"),
+        ("per_query := 0.002", "one record", "1,498"),
+        (
+            "privacy_unit := 'id', rows_per_unit := 50, per_query := 1",
+            "all records of one id (a sample of 50 counts)",
+            "150",
+        ),
+    ],
+)
+def test_protect_says_how_near_to_the_truth_a_count_is(tmp_path: Path, terms: str, protects: str, width: str) -> None:
+    """As near as explain_privacy says of a count. Nothing was said of it; without per_query there are no counts."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE persons AS SELECT i AS id FROM range(8) r(i)").fetchall()
+        assert said(con, protect(f"epsilon := 4, {terms}")) == (
+            f"main.persons is protected: of epsilon 4 in all, 0 is spent and 4 left. A charge protects {protects}. "
+            f"For epsilon {terms.split()[-1]}, a count is within {width} of the truth in 95 % of cases."
+        )
+        within = con.execute("SELECT within FROM explain_privacy('SELECT count(*) FROM persons')").fetchall()
+        assert within == [(int(width.replace(",", "")),)]
+
+
 def test_a_policy_is_shown_as_it_was_said(persons: duckdb.DuckDBPyConnection) -> None:
     rows(
         persons,

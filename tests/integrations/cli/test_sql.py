@@ -150,8 +150,9 @@ def test_an_analyst_is_told_of_noise_beside_the_data(tmp_path):
     first = run("sql", path, "-c", f"{COUNT}; FROM cities LIMIT 1", "--format", "csv")
     assert first.exit_code == 0, first.output
     assert "epsilon" not in first.stdout
-    (told,) = first.stderr.splitlines()
+    told, beside = first.stderr.splitlines()
     assert told.startswith("-- count of persons: rewritten (epsilon 0.5, edition 1). The counts have noise")
+    assert beside.startswith("-- Noise: ")
     again = run("sql", path, "--format", "csv", stdin=COUNT)
     assert first.stdout.startswith(again.stdout)
     today = datetime.now(UTC).date().isoformat()

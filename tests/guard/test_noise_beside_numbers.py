@@ -1,4 +1,4 @@
-"""In Python and in the console, below numbers that are small beside their own intervals."""
+"""In Python and in the console, below results: how wide noise is beside the numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import duckanon
 from duckanon.integrations.cli.commands import app
+from duckanon.rewrite import margins
 
 COUNTS = "SELECT place, count(*) AS n FROM t GROUP BY place"
 
@@ -57,10 +58,51 @@ def test_python_and_the_console_say_it(path: Path) -> None:
         shown = repr(con.sql(COUNTS))
         assert f"{small} of 8 noisy numbers" in shown
         assert shown.count("noise alone") == str(con.sql(COUNTS)).count("noise alone") == 1
-        assert "noise alone" not in repr(con.sql("SELECT 1 AS one"))
+        largest = max(abs(n) for _, n in rows)
+        near = f"95 % within {margins.rounded(300 / largest)} % of the largest cell"
+        relative = f"Noise: {near}, wider than the median cell."
+        assert relative in shown
+        assert "noise" not in repr(con.sql("SELECT 1 AS one")).lower()
     found = CliRunner().invoke(app, ["sql", str(path), "-c", COUNTS])
     assert found.exit_code == 0, found.output
-    assert f"{small} of 8 noisy numbers" in found.output
+    assert f"-- {relative} {small} of 8 noisy numbers" in found.output
+
+
+def test_a_result_whose_numbers_are_large_says_how_wide_noise_is_too(path: Path) -> None:
+    """Nothing was said where no number was small."""
+    with duckanon.connect(path, role="analyst") as con:
+        shown = repr(con.sql("SELECT count(*) AS n FROM t"))
+        ((n,),) = con.execute("SELECT count(*) AS n FROM t").fetchall()
+        assert shown.splitlines()[-1] == f"Noise: 95 % within {margins.rounded(300 / n)} % of the number."
+
+
+def test_of_several_columns_the_widest_is_named(path: Path) -> None:
+    """Beside sums of 3,900 or more noise of 18 or more is less than 1 %, and beside counts of v = 3 more."""
+    sql = "SELECT place, sum(v) AS s, count(*) FILTER (WHERE v = 3) AS threes FROM t WHERE place < 4 GROUP BY place"
+    with duckanon.connect(path, role="analyst") as con:
+        assert "\nNoise of threes, the widest: 95 % within " in repr(con.sql(sql))
+
+
+def test_where_a_condition_on_keys_does_not_hold_there_is_no_noise(path: Path) -> None:
+    """These zeros are exact. They were counted among numbers that may be noise alone."""
+    sql = "SELECT place, count(*) FILTER (WHERE place = 1) AS n FROM t GROUP BY place"
+    with duckanon.connect(path, role="analyst") as con:
+        said = repr(con.sql(sql)).splitlines()[-1]
+        assert re.fullmatch(r"Noise: 95 % within 0\.\d+ % of the number\.", said)
+
+
+def test_the_console_looks_at_more_rows_than_it_shows(tmp_path: Path) -> None:
+    """The largest of 60 numbers is the last, and 40 are shown."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT 59 AS place FROM range(1000); "
+            "SELECT protect('t', epsilon := 9, per_query := 1, public := ['place'], "
+            "domains := {'place': {'from': 0, 'to': 59, 'step': 1}})"
+        ).fetchall()
+    counts = "SELECT place, count(*) AS n FROM t GROUP BY place ORDER BY place"
+    found = CliRunner().invoke(app, ["sql", str(tmp_path / "x.duckdb"), "-c", counts])
+    assert re.search(r"95 % within 0\.\d+ % of the largest cell, wider than the median cell", found.output)
+    assert "of 60 noisy numbers" in found.output
 
 
 # Numbers whose intervals are not as wide in every row, with the same numbers and the ends of their intervals.
@@ -92,7 +134,7 @@ def test_means_shares_and_totals_are_compared_with_their_own_intervals(path: Pat
         rows = con.execute(sql).fetchall()
         assert con.decision is not None
         assert con.decision.steps[0].drawn is not None
-        assert (con.small_numbers(rows) is not None) == (small > 0)
+        assert con.noise_beside(["place", "x"], rows) == shown.splitlines()[-1]
 
 
 def test_totals_by_rollup_are_compared_without_the_cut_at_zero(path: Path) -> None:
