@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.rewrite.algebra.expressions import Column, Exists, Expr, Nested, Not, Star, has, walk
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Exists, Expr, Nested, Not, Star, has, walk
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block, Source, Table
 from duckanon.rewrite.algebra.rows import columns_in
@@ -78,6 +78,9 @@ class Join:
         for column in columns_in([*self._block.expressions(), *self._where]):
             if isinstance(column, Star):
                 raise NotLocal("A whole record is no value here: name the columns.")
+            if column.source == SOMEWHERE:
+                # (The columns of relations have no source, too: a name that no table has could be one of theirs.)
+                raise NotLocal(f"There is no column {column.name}.")
             if column.source in asked:
                 asked[column.source].add(column.name)
         return {one.number: self._relation(one, asked[one.number]) for one in self._sources}

@@ -1,4 +1,4 @@
-"""Random statements of the algebra: joins, subqueries, groups within a unit, unions, lookups and values of all units."""
+"""Random statements of the algebra: joins, subqueries, groups within a unit, unions and lookups."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ class Statements:
         links = {
             "customer": [("orders", "c", "c"), ("calls", self.about.unit, self.about.unit)],
             "orders": [("lineitem", "o", "o"), ("customer", "c", "c"), ("orders", "c", "c"), ("orders", "o", "o")],
-            "lineitem": [("orders", "o", "o"), ("lineitem", "o", "o"), ("items", "item", "item"), ("tags", "item", "item")],
+            "lineitem": [("orders", "o", "o"), ("lineitem", "o", "o"), ("items", "item", "item"), ("tags", "item", "item")],  # noqa: E501
             "calls": [("customer", self.about.unit, self.about.unit), ("calls", self.about.unit, self.about.unit)],
             "nations": [("customer", "nation", "nation")],
             "items": [("tags", "item", "item"), ("lineitem", "item", "item")],

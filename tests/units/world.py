@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ _EXTREME: Mapping[str, list[Any]] = {
     "nation": ["a" * 3000, "\u0000", "e\u0301", "Ⅷ"],
     "bal": [2**31 - 1, -(2**31)],
     "since": [date(1, 1, 1), date(9999, 12, 31)],
-    "score": [float("nan"), float("inf"), float("-inf"), -0.0, 1e308, 5e-324],
+    "score": [float("nan"), float("inf"), float("-inf"), -0.0, 1e308, -1e308, 5e-324, 0.1, 0.7],
     "prio": ["\t", "h" * 2000],
     "total": [999999.99, -999999.99],
     "day": [date(1, 1, 1), date(9999, 12, 31)],
@@ -316,24 +316,3 @@ class Copy:
 
     def exact(self, question: AggregatesQuestion) -> list[Any]:
         return mechanisms.exact(self.con, question)
-
-
-def local(question: AggregatesQuestion) -> AggregatesQuestion | None:
-    """The question if it is about a relation that is computed within each unit."""
-    return question if question.relation is not None else None
-
-
-__all__ = [
-    "COLUMNS",
-    "Copy",
-    "Facts",
-    "decider",
-    "facts",
-    "local",
-    "owned",
-    "owners",
-    "records",
-    "replace",
-    "units",
-    "without",
-]

@@ -1,0 +1,243 @@
+"""Deliberately leaky or wrong variants of what is computed within units. Each is a mistake that somebody could make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from duckanon.catalog.names import TableName, quoted
+from duckanon.releases.paid_questions import PaidQuestion
+from duckanon.units import grouping, leaves
+from duckanon.units.building import Builder
+from duckanon.units.fields import Made
+from duckanon.units.grouping import Aggregated
+from duckanon.units.joins import Join
+from duckanon.units.relation import UNIT, Cut, Grouped, Joined, OpenRows, Records
+from duckanon.units.scope import Scope
+from duckanon.units.subqueries import Subqueries
+
+Patch = pytest.MonkeyPatch
+
+
+def cut_under_anti(patch: Patch) -> None:
+    """NOT EXISTS asks only the first of a unit's records."""
+    real = Subqueries._attached
+
+    def attached(self: Subqueries, made: Made, *more: Any) -> Any:
+        columns = tuple(sorted(made.fields))
+        return real(self, replace(made, relation=Cut(made.relation, 1, columns)), *more)
+
+    patch.setattr(Subqueries, "_is_implied", lambda *_: False)
+    patch.setattr(Subqueries, "_attached", attached)
+
+
+def join_of_any_units(patch: Patch) -> None:
+    """Records are joined by any columns, whosever they are."""
+    patch.setattr(Join, "_is_same", lambda *_: True)
+    _without_unit(patch)
+
+
+def unit_added_silently(patch: Patch) -> None:
+    """Records are joined by any columns, and by their units though nothing says so."""
+    patch.setattr(Join, "_is_same", lambda *_: True)
+
+
+def probe_of_any_units(patch: Patch) -> None:
+    """A subquery asks the records of all units."""
+    patch.setattr(Subqueries, "_check_units", lambda *_: None)
+    patch.setattr(Subqueries, "_is_implied", lambda *_: True)
+
+
+def _without_unit(patch: Patch) -> None:
+    """A join does not compare the units."""
+    real = Joined.sql
+
+    def sql(self: Joined, path: Any) -> str:
+        equals = r"\"j0\".\"duckanon.u\" = \"j\d+\".\"duckanon.u\""
+        text = re.sub(rf"{equals} AND ", "", real(self, path))
+        return re.sub(equals, "true", text)
+
+    patch.setattr(Joined, "sql", sql)
+
+
+def collation_of_open_tables(patch: Patch) -> None:
+    """Text of an open table keeps its collation."""
+    real = OpenRows.sql
+
+    def sql(self: OpenRows, path: Any) -> str:
+        return re.sub(
+            r"system\.main\.decode\(system\.main\.encode\(CAST\((.*?) AS VARCHAR\)\)\)", r"\1", real(self, path)
+        )
+
+    patch.setattr(OpenRows, "sql", sql)
+
+
+def float_sum(patch: Patch) -> None:
+    """Floats are added up within a unit."""
+    real = grouping._type_of_sum
+    patch.setattr(grouping, "_type_of_sum", lambda kind: kind if kind == "DOUBLE" else real(kind))
+
+
+def any_value(patch: Patch) -> None:
+    """An aggregate is any of a group's values."""
+    real = grouping.aggregated
+
+    def aggregated(call: Any, types: Any, *more: Any) -> Aggregated:
+        if call.name != "any_value":
+            return real(call, types, *more)
+        (of,) = call.operands
+        return Aggregated(f"system.main.any_value({quoted([of.name])})", types[of.name])
+
+    patch.setattr(grouping, "aggregated", aggregated)
+
+
+def fan_out_not_counted(patch: Patch) -> None:
+    """A lookup is taken for one of a unique key, and rows are not cut once more."""
+    patch.setattr(Scope, "is_unique", lambda *_: True)
+    patch.setattr(PaidQuestion, "is_cut", property(lambda self: getattr(self, "relation", None) is None))
+
+
+def orphans_count(patch: Patch) -> None:
+    """A record is kept though there is no parent that says whose it is."""
+    real = Records.sql
+
+    def sql(self: Records, path: Any) -> str:
+        return real(self, path).replace(" JOIN ", " LEFT JOIN ").rsplit(" WHERE ", 1)[0]
+
+    patch.setattr(Records, "sql", sql)
+
+
+def null_is_a_unit(patch: Patch) -> None:
+    """Records without a unit are kept."""
+    real = Records.sql
+
+    def sql(self: Records, path: Any) -> str:
+        return real(self, path).rsplit(" WHERE ", 1)[0]
+
+    patch.setattr(Records, "sql", sql)
+
+
+def last_unit_goes_first(patch: Patch) -> None:
+    """Which rows are cut goes by a window of all units."""
+    real = Cut.sql
+
+    def sql(self: Cut, path: Any) -> str:
+        return real(self, path).replace(f"PARTITION BY {quoted([UNIT])} ORDER BY", "ORDER BY")
+
+    patch.setattr(Cut, "sql", sql)
+
+
+def groups_of_all_units(patch: Patch) -> None:
+    """Groups need not have the unit among their keys, and are of several units."""
+    real, real_sql = Builder._grouped, Grouped.sql
+    anything = (TableName("", "", ""), ("anything",))
+
+    def grouped(self: Builder, block: Any, made: Made, *more: Any) -> Any:
+        return real(self, block, replace(made, fixes={**made.fixes, anything: ()}), *more)
+
+    def sql(self: Grouped, path: Any) -> str:
+        unit = quoted([UNIT])
+        text = real_sql(self, path).replace(f"SELECT {unit}", f"SELECT system.main.max({unit}) AS {unit}", 1)
+        return text.replace(f" GROUP BY {unit}, ", " GROUP BY ")
+
+    patch.setattr(Builder, "_grouped", grouped)
+    patch.setattr(Grouped, "sql", sql)
+
+
+def views_are_tables(patch: Patch) -> None:
+    """What stands behind an open view is read as if it were open."""
+    real = leaves.rows_of
+
+    def rows_of(scope: Scope, table: Any, *more: Any, **named: Any) -> Made:
+        if table.name in scope.protected or table.name in scope.catalog.tables:
+            return real(scope, table, *more, **named)
+        stored = scope.catalog.stored(table.name)
+        assert stored is not None
+        number, used = more
+        return leaves._open_rows(scope, table.name, number, list(used))
+
+    patch.setattr(leaves, "rows_of", rows_of)
+    patch.setattr("duckanon.units.building.rows_of", rows_of)
+
+
+# The statement that shows each, whether the unit is a customer's person, and which check sees it.
+TWINS: Mapping[str, tuple[Callable[[Patch], None], str, bool, str]] = {
+    "a cut under ANTI": (
+        cut_under_anti,
+        "SELECT count(*) FROM customer c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.c = c.c AND o.day = c.since)",
+        False,
+        "equality",
+    ),
+    "`u =` left out of a join": (
+        join_of_any_units,
+        "SELECT count(*) FROM calls a JOIN calls b ON a.day = b.day",
+        False,
+        "neighbours",
+    ),
+    "`u =` added silently": (
+        unit_added_silently,
+        "SELECT count(*) FROM calls a JOIN calls b ON a.day = b.day",
+        False,
+        "equality",
+    ),
+    "`u =` left out of a probe": (
+        probe_of_any_units,
+        "SELECT count(*) FROM orders a WHERE EXISTS (SELECT 1 FROM orders b WHERE b.day = a.day AND b.prio = 'hi')",
+        False,
+        "neighbours",
+    ),
+    "a group of several units": (
+        groups_of_all_units,
+        "SELECT count(*) FROM (SELECT o.day, count(*) AS n FROM customer c JOIN orders o ON c.c = o.c GROUP BY o.day) q "
+        "WHERE q.n > 1",
+        False,
+        "neighbours",
+    ),
+    "a window without u": (
+        last_unit_goes_first,
+        "SELECT count(*) FROM calls a JOIN calls b ON a.person = b.person WHERE a.day < b.day",
+        True,
+        "neighbours",
+    ),
+    "a collation at an open leaf": (
+        collation_of_open_tables,
+        "SELECT count(*) FROM (SELECT c.person, i.kind, count(*) AS n FROM customer c JOIN orders o ON o.c = c.c "
+        "JOIN lineitem l ON l.o = o.o JOIN items i ON i.item = l.item GROUP BY c.person, i.kind) q WHERE q.kind = 'k'",
+        True,
+        "neighbours",
+    ),
+    "a sum of floats": (
+        float_sum,
+        "SELECT count(*) FROM (SELECT person, sum(score) AS s FROM customer GROUP BY person) q WHERE q.s > 2",
+        True,
+        "neighbours",
+    ),
+    "a fan-out that is not counted": (
+        fan_out_not_counted,
+        "SELECT count(*) FROM lineitem l JOIN tags t ON t.item = l.item",
+        False,
+        "neighbours",
+    ),
+    "orphans that count": (
+        orphans_count,
+        "SELECT count(*) FROM orders o JOIN items i ON i.item = o.o",
+        False,
+        "neighbours",
+    ),
+    "units of NULL": (
+        null_is_a_unit,
+        "SELECT count(*) FROM customer c JOIN nations n ON n.nation = c.nation",
+        True,
+        "neighbours",
+    ),
+    "an aggregate that depends on order": (
+        any_value,
+        "SELECT count(*) FROM (SELECT person, any_value(topic) AS t FROM calls GROUP BY person) q WHERE q.t = 'bill'",
+        True,
+        "neighbours",
+    ),
+}
