@@ -333,3 +333,13 @@ def test_which_tables_are_open() -> None:
 )
 def test_tables_that_lie_there_as_they_are_read(sql: str, fits: bool) -> None:
     assert (obstacle(sql) is None) == fits
+
+
+def test_the_ends_of_a_range_of_dates_are_bounds(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE stays AS SELECT DATE '2024-01-05' AS day").fetchall()
+    con.execute(
+        "SELECT protect('stays', epsilon := 1, per_query := 0.5, public := ['day'], domains := "
+        "{'day': {'from': DATE '2024-01-01', 'to': DATE '2024-01-31', 'nulls': true}})"
+    ).fetchall()
+    asked = "SELECT avg(day - DATE '2024-01-01') FROM stays"
+    assert con.execute("SELECT decision FROM explain_privacy(?)", [asked]).fetchall() == [("rewritten",)]
