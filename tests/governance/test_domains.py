@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+import duckanon
 from duckanon.catalog.domain_sources import Range, WithNull
 from duckanon.catalog.policy import Policy, obstacle
 from duckanon.errors import InvalidInput
@@ -333,3 +335,15 @@ def test_which_tables_are_open() -> None:
 )
 def test_tables_that_lie_there_as_they_are_read(sql: str, fits: bool) -> None:
     assert (obstacle(sql) is None) == fits
+
+
+def test_the_ends_of_a_range_of_dates_are_bounds(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "a.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE stays AS SELECT DATE '2024-01-05' AS day").fetchall()
+        con.execute(
+            "SELECT protect('stays', epsilon := 1, per_query := 0.5, public := ['day'], domains := "
+            "{'day': {'from': DATE '2024-01-01', 'to': DATE '2024-01-31', 'nulls': true}})"
+        ).fetchall()
+        asked = "SELECT avg(day - DATE '2024-01-01') FROM stays"
+        ((reason,),) = con.execute("SELECT reason FROM explain_privacy(?)", [asked]).fetchall()
+        assert ": 0 to 30 by 1." in reason
