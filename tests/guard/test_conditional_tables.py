@@ -116,7 +116,8 @@ def test_shares_are_paid_for_once_and_tell_the_truth_but_for_noise(
         ("SELECT state, avg(vote::INT), max(income) FROM persons GROUP BY state", "value of a single record"),
         ("SELECT state, sum(income) FILTER (vote) / sum(income) FROM persons GROUP BY state", "no bounds for income"),
         ("SELECT p.state, avg(vote::INT) FROM persons p RIGHT JOIN range(3) r(i) ON true GROUP BY 1", "one table"),
-        ("SELECT state, avg((id IN (SELECT max(id) FROM persons))::INT) FROM persons GROUP BY state", "protected"),
+        ("SELECT state, avg((id IN (SELECT max(id) FROM persons))::INT) FROM persons GROUP BY state",
+         "aggregates the records of its row"),
     ],
 )  # fmt: skip
 def test_what_is_not_answered_is_refused(untouched: duckanon.Analyst, sql: str, why: str) -> None:
