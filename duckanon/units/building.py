@@ -63,8 +63,8 @@ class Builder:
         """The relation of a block, and its columns by the folded names of its outputs."""
         if block.limited or block.qualify or block.distinct or block.sets or block.spread:
             raise NotLocal(
-                "LIMIT, QUALIFY, windows, DISTINCT ON and grouping sets are not followed within a unit: leave them out, "
-                "or ask for the least or the largest value with min, max and GROUP BY."
+                "LIMIT, QUALIFY, windows, DISTINCT ON and grouping sets are not followed within a unit: leave them "
+                "out, or ask for the least or the largest value with min, max and GROUP BY."
             )
         if any(is_windowed(one) or has(one, (Star, Unclear)) for one in block.expressions()):
             raise NotLocal("Windows and stars are not followed within a unit: name the columns, and group by the unit.")
