@@ -116,7 +116,7 @@ class Told(ABC):
 
     @property
     def width(self) -> str:
-        """How wide its interval is, as SQL. Raises NotFollowed if it has none."""
+        """How wide its interval is, as SQL: NULL for a number without noise. Raises NotFollowed if it has none."""
         return f"({self.end('high')} - {self.end('low')})"
 
     @property
@@ -162,7 +162,7 @@ class Count(Told):
     @property
     def width(self) -> str:
         """Nothing is cut off at zero."""
-        return f"(2 * {self._far})"
+        return f"nullif(2 * {self._far}, 0)"
 
     @property
     def _far(self) -> str:
@@ -303,6 +303,10 @@ class Sum(_OfSums):
 
     def end(self, side: str) -> str:
         return self._of_cells(self._end(side))
+
+    @property
+    def width(self) -> str:
+        return f"nullif({super().width}, 0)"
 
     def _end(self, side: str) -> str:
         s, turned = self.total, self._turned(side)

@@ -53,12 +53,12 @@ def query(result: Node, widths: Sequence[tuple[int, str]]) -> str:
     """A query for the margins of columns whose intervals are not as wide in every row: its one row is for `of_answer`.
 
     result: the query of the result, over a stored answer. widths: of its columns, by places, as SQL beside them.
-    Numbers without noise have intervals of width 0, and are left out.
+    Numbers whose width is NULL have no noise, and are left out.
     """
     inner = copied(result).select(*(width for _, width in widths), dialect=DIALECT)
     names = [f"c{at}" for at in range(len(result.expressions))] + [f"w{at}" for at, _ in widths]
     numbers = ", ".join(
-        f"CASE WHEN w{at} > 0 THEN CAST(abs(c{at}) AS DOUBLE) END AS n{at}, CAST(w{at} AS DOUBLE) AS w{at}"
+        f"CASE WHEN w{at} IS NOT NULL THEN CAST(abs(c{at}) AS DOUBLE) END AS n{at}, CAST(w{at} AS DOUBLE) AS w{at}"
         for at, _ in widths
     )
     margins = ", ".join(

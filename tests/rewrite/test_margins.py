@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 
 import duckdb
 import pytest
@@ -72,7 +73,7 @@ def test_where_the_largest_number_has_the_widest_noise() -> None:
     )
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), NUMBERS), max_size=9), st.sampled_from([0.0, 3.0, 7.5]))
+@given(st.lists(st.tuples(st.sampled_from("ab"), NUMBERS), max_size=9), st.sampled_from([0.5, 3.0, 7.5]))
 def test_the_query_tells_the_same(rows: list[tuple[str, object]], width: float) -> None:
     # The first row is none of the result.
     values = ", ".join(f"('{key}', {'NULL' if x is None else repr(x)}::DOUBLE)" for key, x in [("", 0), *rows])
@@ -83,5 +84,12 @@ def test_the_query_tells_the_same(rows: list[tuple[str, object]], width: float) 
 
 def test_numbers_without_noise_are_left_out_of_the_query() -> None:
     result = parse_one("SELECT x, y FROM (VALUES (100, 0), (0, 0), (50, 8)) AS t(x, y)", read=DIALECT)
-    (row,) = duckdb.execute(query(result, [(0, "CASE WHEN x > 0 THEN 10 ELSE 0 END"), (1, "0")])).fetchall()
+    (row,) = duckdb.execute(query(result, [(0, "CASE WHEN x > 0 THEN 10 END"), (1, "NULL")])).fetchall()
     assert of_answer(row) == [Margin(0, 2, 0, 0.05, 0.1)]
+
+
+def test_a_share_of_zero_is_noise_whatever_is_cut_off_of_its_interval() -> None:
+    """A share whose noisy part is far below zero is 0, and nothing is left of its interval but 0."""
+    result = parse_one("SELECT s FROM (VALUES (0.5), (0.0)) AS t(s)", read=DIALECT)
+    (row,) = duckdb.execute(query(result, [(0, "CASE WHEN s > 0 THEN 0.1 ELSE 0 END")])).fetchall()
+    assert of_answer(row) == [Margin(0, 2, 0, 0.1, inf)]
