@@ -583,6 +583,9 @@ class _Plan:
         """A key over the answer."""
         if expr in self._choices:
             choice = self._choices[expr]
+            if not choice.tests:
+                # A bare number would stand for a column's place in GROUP BY.
+                return f"(CASE WHEN true THEN {choice.values[-1]} END)"
             at = self._events.index(choice.tests)
             cases = " ".join(f"WHEN {place} THEN {value}" for place, value in enumerate(choice.values[:-1]))
             return f"(CASE {answer_column(layout.event(at))} {cases} ELSE {choice.values[-1]} END)"
@@ -607,7 +610,8 @@ class _Plan:
         told = [tuple(all_of(self._context, self._table, one) for one in family) for family in families]
         self._places = {where: (at, place) for at, family in enumerate(families) for place, where in enumerate(family)}
         self._told = told
-        events = tuple(dict.fromkeys([*told, *(one.tests for one in self._choices.values())]))
+        # A key that WHERE leaves one value needs no condition.
+        events = tuple(dict.fromkeys([*told, *(one.tests for one in self._choices.values() if one.tests)]))
         outcomes = 1
         for one in events:
             outcomes *= len(one) + 1
