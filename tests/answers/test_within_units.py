@@ -112,7 +112,8 @@ def _by_texts(rows: list[tuple[Any, ...]]) -> dict[tuple[str, ...], list[Any]]:
             "`mine` cannot be answered. A temporary table is seen by nobody else: join the answer with it.",
         ),
         (
-            "SELECT count(*) FROM customer WHERE EXISTS (FROM mine, orders WHERE k = o_custkey AND k = c_custkey)",
+            "SELECT count(*) FROM customer "
+            "WHERE EXISTS (SELECT 1 FROM orders, mine WHERE k = o_custkey AND k = c_custkey)",
             "`mine` cannot be answered. A temporary table is seen by nobody else: join the answer with it.",
         ),
         (
