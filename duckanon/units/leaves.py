@@ -35,7 +35,7 @@ def rows_of(scope: Scope, table: Table, number: int, used: Sequence[str], *, own
         return _records(scope, table.name, number, spelled, owned=owned)
     if table.name not in scope.catalog.tables:
         # A view may show a part of it only, and uniqueness and values are those of the whole table.
-        raise NotLocal("What stands behind a view is not joined with protected records here.")
+        raise NotLocal("What stands behind a view is not joined with protected records here: join the answer.")
     return _open_rows(scope, table.name, number, spelled)
 
 

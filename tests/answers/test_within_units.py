@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.errors import PolicyRefusal
 from duckanon.releases import mechanisms
 from tests.answers.equality import is_quantile
 from tests.guard.truthful import truth
@@ -38,7 +39,9 @@ _RECORDS = """
     ['DELIVER IN PERSON', 'NONE'][1 + i % 2], ['AIR', 'AIR REG', 'SHIP'][1 + i % 3], '' FROM range(900) r(i)
 """
 _CALLS = """
-  SELECT open_table('nation'), open_table('part');
+  CREATE TABLE closed AS SELECT 1 AS s_key;
+  CREATE VIEW seen AS SELECT s_key FROM closed;
+  SELECT open_table('nation'), open_table('part'), open_table('seen');
   SELECT protect('customer', population := 'customers', privacy_unit := 'c_custkey', rows_per_unit := 1,
     epsilon := 100000, per_query := 10, public := ['c_mktsegment', 'c_nationkey', 'c_phone'],
     domains := {'c_mktsegment': ['BUILDING', 'MACHINERY'], 'c_nationkey': {'from': 0, 'to': 4}},
@@ -99,3 +102,28 @@ def _by_texts(rows: list[tuple[Any, ...]]) -> dict[tuple[str, ...], list[Any]]:
     }
     assert len(found) == len(rows)
     return found
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (
+            "SELECT count(*) FROM customer JOIN orders ON c_custkey = o_custkey JOIN mine ON k = c_custkey",
+            "`mine` cannot be answered. A temporary table is seen by nobody else: join the answer with it.",
+        ),
+        (
+            "SELECT count(*) FROM customer "
+            "WHERE EXISTS (SELECT 1 FROM orders, mine WHERE k = o_custkey AND k = c_custkey)",
+            "`mine` cannot be answered. A temporary table is seen by nobody else: join the answer with it.",
+        ),
+        (
+            "SELECT count(*) FROM customer JOIN orders ON c_custkey = o_custkey JOIN seen ON s_key = c_custkey",
+            "cannot be answered. What stands behind a view is not joined with protected records here: join the answer.",
+        ),
+    ],
+)
+def test_what_is_no_open_table_is_not_joined_within_units(con: duckanon.Analyst, sql: str, said: str) -> None:
+    con.execute("CREATE OR REPLACE TEMP TABLE mine AS SELECT 1 AS k")
+    with pytest.raises(PolicyRefusal) as raised:
+        con.execute(sql)
+    assert said in str(raised.value)

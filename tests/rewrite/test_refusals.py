@@ -175,3 +175,10 @@ def test_names_and_values_of_others_are_not_quoted() -> None:
     found = told("SELECT sum(net(l_extendedprice, l_tax)) FROM lineitem")
     assert found is not None
     assert found[0] == "sum(net(l_extendedprice, l_tax))"
+
+
+def test_a_column_that_is_not_there_is_named() -> None:
+    assert told("SELECT o_orderstatus, avg(n) FROM orders GROUP BY o_orderstatus") == (
+        "avg(n)",
+        "There is no column n.",
+    )
