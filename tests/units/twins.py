@@ -192,8 +192,8 @@ TWINS: Mapping[str, tuple[Callable[[Patch], None], str, bool, str]] = {
     ),
     "a group of several units": (
         groups_of_all_units,
-        "SELECT count(*) FROM (SELECT o.day, count(*) AS n FROM customer c JOIN orders o ON c.c = o.c GROUP BY o.day) q "
-        "WHERE q.n > 1",
+        "SELECT count(*) FROM (SELECT o.day, count(*) AS n FROM customer c JOIN orders o ON c.c = o.c GROUP BY o.day) "
+        "q WHERE q.n > 1",
         False,
         "neighbours",
     ),
