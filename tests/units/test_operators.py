@@ -17,16 +17,16 @@ OPERATORS = {
     "several with several": "SELECT count(*) FROM orders a JOIN orders b ON a.c = b.c WHERE a.day < b.day",
     "with itself": "SELECT a.topic, count(*) FROM calls a JOIN calls b ON a.c = b.c GROUP BY a.topic",
     "LEFT": "SELECT c.nation, count(*), count(o.o) FROM customer c LEFT JOIN orders o ON o.c = c.c GROUP BY c.nation",
-    "a lookup": "SELECT i.kind, count(*), sum(i.weight) FROM lineitem l JOIN items i ON i.item = l.item GROUP BY i.kind",
+    "a lookup": "SELECT i.kind, count(*), sum(weight) FROM lineitem l JOIN items i ON i.item = l.item GROUP BY i.kind",
     "EXISTS": "SELECT count(*) FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.o = o.o AND l.qty > 1)",
     "NOT EXISTS": "SELECT count(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lineitem l WHERE l.o = o.o AND l.ok)",
     "<> in EXISTS": "SELECT count(*) FROM orders o WHERE EXISTS "
     "(SELECT 1 FROM orders p WHERE p.c = o.c AND p.place <> o.place)",
     "IN": "SELECT count(*) FROM customer c WHERE c.c IN (SELECT o.c FROM orders o WHERE o.prio = 'hi')",
     "a value": "SELECT count(*) FROM orders o WHERE o.total > (SELECT avg(p.total) FROM orders p WHERE p.c = o.c)",
-    "a value of nothing": "SELECT count(*) FROM customer c WHERE 1 = (SELECT count(*) + 1 FROM calls a WHERE a.c = c.c)",
+    "a value of nothing": "SELECT count(*) FROM customer c WHERE 1 = (SELECT count(*) + 1 FROM calls a WHERE a.c = c.c)",  # noqa: E501
     "a value of all units": "SELECT count(*) FROM customer c WHERE c.bal > (SELECT avg(d.bal) FROM customer d)",
-    "groups": "SELECT count(*), sum(q.n) FROM (SELECT c, day, count(*) AS n FROM calls GROUP BY c, day) q WHERE q.n > 1",
+    "groups": "SELECT count(*), sum(q.n) FROM (SELECT c, day, count(*) AS n FROM calls GROUP BY c, day) q WHERE q.n > 1",  # noqa: E501
     "groups, joined": "SELECT c.nation, sum(q.n) FROM customer c JOIN "
     "(SELECT c, count(*) AS n FROM orders GROUP BY c) q ON q.c = c.c GROUP BY c.nation",
     **{
@@ -66,12 +66,12 @@ def test_a_unit_that_owns_half_of_all_records_costs_no_more_than_its_cap() -> No
         copy.fill({name: [] for name in COLUMNS}, random.Random(1))
         half = f"CASE WHEN i % 2 = 0 THEN 0 ELSE i END FROM range({2 * _RECORDS}) r(i)"
         day = "DATE '2024-01-01' + CAST(i % 30 AS INTEGER)"
-        for one in (
+        for filled in (
             f"INSERT INTO customer (c, bal) SELECT i, i % 100 FROM range({2 * _RECORDS}) r(i)",
-            f"INSERT INTO orders (o, c, day, total) SELECT i, c, d, i % 90 FROM (SELECT i, {day} AS d, {half}) q(i, d, c)",
+            f"INSERT INTO orders (o, c, day, total) SELECT i, c, d, i % 90 FROM (SELECT i, {day} AS d, {half}) q(i, d, c)",  # noqa: E501
             f"INSERT INTO calls (c, day) SELECT c, d FROM (SELECT {day} AS d, {half}) q(d, c)",
         ):
-            copy.con.execute(one).fetchall()
+            copy.con.execute(filled).fetchall()
         # Half of the pairs would take a hundred million rows, and more time than this allows.
         for sql in _OF_ONE:
             one = ask(con, sql)
@@ -97,7 +97,7 @@ def test_a_name_that_no_table_has_is_no_column_of_what_is_computed() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT count(*), count(q.f) FROM customer c LEFT JOIN (SELECT c, 1 AS f FROM orders GROUP BY c) q ON q.c = c.c",
+        "SELECT count(*), count(q.f) FROM customer c LEFT JOIN (SELECT c, 1 AS f FROM orders GROUP BY c) q ON q.c = c.c",  # noqa: E501
         "SELECT count(*) FROM orders o ANTI JOIN customer c ON c.c = o.c AND c.score >= 0",
     ],
 )
