@@ -77,6 +77,7 @@ NOT_QUICK: Mapping[str, str] = {
     "tests/integrations": "the programs around duckanon, which are started",
     "tests/noninterference": "two databases with each question's twin",
     "tests/releases/test_paid.py": _DATABASES,
+    "tests/units/test_twins.py": "what mistakes the searches see",
     "tests/releases/test_size_mechanisms.py": "all neighbours of tables are compared",
     "tests/rewrite/test_closed_list.py": "each function of the list with the extreme values of each type",
     "tests/server": "servers, and clients that speak with them",
