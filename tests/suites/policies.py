@@ -111,7 +111,7 @@ def _protect_table(con: Any, suite: Suite, table: Protected) -> tuple[Suite, str
         for instead in ("", "copies of open tables as domains"):
             written = _by_name(con, domains, suite.nulls) if instead else domains
             arguments = {**shared, **unit, "domains": written}
-            call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items())
+            call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items() if value)
             try:
                 con.execute(f"SELECT protect('{table.name}', {call})").fetchall()
             except duckdb.Error as error:
