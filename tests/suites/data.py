@@ -2,7 +2,7 @@
 
 The packages that generate TPC-H and TPC-DS work with DuckDB 1.5.5 only, so they get an environment of their own in the
 folder. --clickbench: a checkout of ClickHouse/ClickBench (Apache 2.0), whose 43 queries and table are read; its `hits`
-is made here, from a seed. Everything becomes Parquet, one folder for each suite and scale, and takes some 700 MB.
+is made here, from a seed. Everything becomes Parquet, one folder for each suite and scale, and takes half a gigabyte.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _protect_table(con: Any, suite: Suite, table: Protected) -> tuple[Suite, str
         unit = _unit_arguments(con, tried, owned)
         shared = {"epsilon": EPSILON, "per_query": PER_QUERY, "public": list(domains), "bounds": bounds}
         arguments = {**shared, **unit, "domains": domains}
-        call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items())
+        call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items() if value)
         try:
             con.execute(f"SELECT protect('{table.name}', {call})").fetchall()
         except duckdb.Error as error:
