@@ -212,7 +212,8 @@ TWINS: Mapping[str, tuple[Callable[[Patch], None], str, bool, str]] = {
     ),
     "a sum of floats": (
         float_sum,
-        "SELECT count(*) FROM (SELECT person, sum(score) AS s FROM customer GROUP BY person) q WHERE q.s > 2",
+        "SELECT count(*) FROM (SELECT c.person, sum(c.score) AS s FROM customer c JOIN orders o ON o.c = c.c "
+        "GROUP BY c.person) q WHERE q.s > 2",
         True,
         "neighbours",
     ),

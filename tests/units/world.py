@@ -90,7 +90,7 @@ _EXTREME: Mapping[str, list[Any]] = {
     "nation": ["a" * 3000, "\u0000", "e\u0301", "Ⅷ"],
     "bal": [2**31 - 1, -(2**31)],
     "since": [date(1, 1, 1), date(9999, 12, 31)],
-    "score": [float("nan"), float("inf"), float("-inf"), -0.0, 1e308, -1e308, 5e-324, 0.1, 0.7],
+    "score": [float("nan"), float("inf"), -0.0, 1e308, -1e308, 5e-324, *[0.1, 0.7, 1.3] * 3],
     "prio": ["\t", "h" * 2000],
     "total": [999999.99, -999999.99],
     "day": [date(1, 1, 1), date(9999, 12, 31)],
