@@ -208,6 +208,7 @@ _ALWAYS = ("epsilon", "population")
 
 # Strings and quoted names of a CREATE TABLE statement.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
+_COLLATE = re.compile(r"\bCOLLATE\b", re.IGNORECASE)
 # What a table cannot have that is protected.
 _UNFIT = (
     (
@@ -216,10 +217,15 @@ _UNFIT = (
         "column of values in its place.",
     ),
     (
-        re.compile(r"\bCOLLATE\b", re.IGNORECASE),
+        _COLLATE,
         "has a column with COLLATE, under which a record may have two keys: make the table without it.",
     ),
 )
+
+
+def collates(sql: str) -> bool:
+    """Whether a table has a column with a collation, by the statement that made it."""
+    return _COLLATE.search(_QUOTED.sub(" ", sql)) is not None
 
 
 def obstacle(sql: str) -> str | None:

@@ -15,7 +15,7 @@ import duckdb
 from duckanon.catalog import domain_values
 from duckanon.catalog.links import at_home, with_owners
 from duckanon.catalog.names import TableName, fold, parts, search_path
-from duckanon.catalog.policy import Domain, obstacle
+from duckanon.catalog.policy import Domain, collates, obstacle
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
 
 _SEARCH = """
@@ -116,7 +116,9 @@ def _tables(
     tables, unprotectable, unique = {}, set(), _unique(con)
     for *whole, sql in con.execute(_TABLES).fetchall():
         name = _name(whole)
-        tables[name] = Stored(_path(whole), columns.get(name, {}), unique=tuple(unique.get(name, ())))
+        tables[name] = Stored(
+            _path(whole), columns.get(name, {}), unique=tuple(unique.get(name, ())), collates=collates(sql or "")
+        )
         if obstacle(sql or "") is not None:
             unprotectable.add(name)
     return tables, frozenset(unprotectable)

@@ -19,7 +19,8 @@ class Stored:
 
     path: its full name as stored; empty for a table that is known from SQL text alone. keys: sets of folded columns
     that no two rows share. unique: as `keys`, by what DuckDB enforces, which lets rows
-    share NULL. complete: whether those are all columns.
+    share NULL. complete: whether those are all columns. collates:
+    whether some column has a collation of its own, under which different texts can be equal.
     """
 
     path: tuple[str, str, str] = ("", "", "")
@@ -28,6 +29,7 @@ class Stored:
     keys: tuple[frozenset[str], ...] = ()
     unique: tuple[frozenset[str], ...] = ()
     complete: bool = True
+    collates: bool = False
 
     @cached_property
     def types(self) -> Mapping[str, str]:

@@ -147,7 +147,10 @@ def _comparison(column: Node) -> Node:
     return found if isinstance(found, exp.Predicate) else column
 
 
-_ADDED = " The query adds these numbers up over what it joins, and their noise with them."
+_ADDED = (
+    " The query adds these numbers up over what it joins, and their noise with them. Records whose values there are "
+    "outside of the columns' domains do not count."
+)
 
 
 def aggregates_over_joins(context: RuleContext) -> None:

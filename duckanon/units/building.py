@@ -137,10 +137,10 @@ def _kind_of(kind: str, number: Fraction | None) -> str:
     if number is None:
         return "VARCHAR" if kind == TEXT else kind
     if number.denominator == 1:
-        return "INTEGER" if abs(number) < 2**31 else "HUGEINT"
+        return "INTEGER" if abs(number) < 2**31 else "BIGINT" if abs(number) < 2**63 else "HUGEINT"
     if kind != NUMBER:
         return kind
     scale = next((one for one in range(1, 19) if (number * 10**one).denominator == 1), None)
     if scale is None:
         raise NotLocal("A constant has more digits than are followed here: round it.")
-    return f"DECIMAL(38,{scale})"
+    return f"DECIMAL({max(len(str(abs(int(number * 10**scale)))), scale + 1)},{scale})"

@@ -115,6 +115,8 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
     if not call.operands:
         return Aggregated(f"system.main.count(*){kept}", "BIGINT", counted, counts=True)
     value, kind = scalar(call.operands[0], types, today)
+    if call.distinct and call.name not in ("count", "min", "max"):
+        raise NotTotal("Within a unit different values are only counted: leave DISTINCT out.")
     match call.name:
         case "count":
             distinct = "DISTINCT " if call.distinct else ""

@@ -36,6 +36,11 @@ def rows_of(scope: Scope, table: Table, number: int, used: Sequence[str], *, own
     if table.name not in scope.catalog.tables:
         # A view may show a part of it only, and uniqueness and values are those of the whole table.
         raise NotLocal("What stands behind a view is not joined with protected records here: join the answer.")
+    if stored.collates:
+        raise NotLocal(
+            f"{table.name.object} has a column with COLLATE, under which different texts are equal: join the answer "
+            "with it."
+        )
     return _open_rows(scope, table.name, number, spelled)
 
 

@@ -125,7 +125,7 @@ class Subqueries:
         equal = [(mine, theirs) for pair, mine, theirs in zip(pairs, inner, outer, strict=True) if pair.operator == "="]
         self._check_units(made, equal)
         if isinstance(nested, InQuery) and not self._is_two_valued(made, inner[0], outer[0], nested):
-            raise NotLocal("NOT IN of columns that may be NULL is not followed: write NOT EXISTS, or add IS NOT NULL.")
+            raise NotLocal("NOT IN of columns that may be NULL is not followed: write NOT EXISTS.")
         return self._attached(made, pairs, inner, outer)
 
     def _attached(self, made: Made, pairs: Sequence[Pair], inner: Sequence[str], outer: Sequence[Expr]) -> Expr:

@@ -17,8 +17,8 @@ from duckanon.units.scope import NotLocal
 if TYPE_CHECKING:
     from duckanon.units.building import Builder
 
-# The digits of the largest BIGINT.
-_OF_WHOLE = 19
+# The digits that hold all whole numbers of a type.
+_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.items()}
 
 
 def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
@@ -101,7 +101,7 @@ def _kind_together(kinds: Sequence[str]) -> str:
     """The type that holds all values of several. Raises NotTotal."""
     if not kinds:
         return "INTEGER"
-    decimals = [digits(one) or ((_OF_WHOLE, 0) if one in WHOLE else None) for one in kinds]
+    decimals = [digits(one) or ((_DIGITS[one], 0) if one in WHOLE else None) for one in kinds]
     known = [one for one in decimals if one is not None]
     if len(kinds) == 1 or len(known) < len(kinds) or not any(map(digits, kinds)):
         return together(kinds, [])

@@ -8,7 +8,17 @@ from typing import Any, TypeAlias
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import Stored
-from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, Star, is_aggregated, is_windowed, walk
+from duckanon.rewrite.algebra.expressions import (
+    Column,
+    Expr,
+    Function,
+    Nested,
+    Operation,
+    Star,
+    is_aggregated,
+    is_windowed,
+    walk,
+)
 
 Change: TypeAlias = Callable[[Expr], Expr]
 
@@ -97,7 +107,7 @@ class Block:
             and self.distinct is None
             and not self.limited
             and not self.qualify
-            and not any(is_windowed(output.expr) for output in self.outputs)
+            and not any(is_windowed(output.expr) or repeats(output.expr) for output in self.outputs)
         )
 
     def output(self, name: str) -> Expr | None:
@@ -197,6 +207,17 @@ def columns(relation: Relation) -> tuple[str, ...] | None:
     if relation.spread or any(isinstance(output.expr, Star) and output.name == "*" for output in relation.outputs):
         return None
     return tuple(fold(output.name) for output in relation.outputs)
+
+
+def repeats(expr: Expr) -> bool:
+    """Whether it makes several rows of one, or none: unnest."""
+    return any(
+        (isinstance(one, Operation) and one.kind in _REPEATING) or (isinstance(one, Function) and one.name == "unnest")
+        for one in walk(expr)
+    )
+
+
+_REPEATING = frozenset({"Explode", "ExplodeOuter", "Posexplode", "PosexplodeOuter", "Inline", "Unnest"})
 
 
 def groups(block: Block) -> bool:

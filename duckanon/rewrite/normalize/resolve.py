@@ -166,6 +166,8 @@ class Resolver:
         kind = type(node).__name__.lower()
         if kind == "union":
             kind = "distinct" if node.args.get("distinct") else "all"
+        elif not node.args.get("distinct"):
+            return self._opaque(f"{kind.upper()} ALL is not followed", node, scope)
         members: list[Relation] = []
         for side in (node.this, node.expression):
             one = self.query(side, scope)
