@@ -109,3 +109,11 @@ def test_what_is_not_met_counts_all_the_same(sql: str) -> None:
         assert one is not None
         for _ in range(5):
             assert list(map(str, Equal(con, about, rng).check([one], records(rng, customers=8, tame=True)))) == []
+
+
+@pytest.mark.parametrize("operator", ["<>", "<", ">="])
+def test_columns_that_differ_do_not_say_that_units_are_the_same(operator: str) -> None:
+    """It was answered as if only the row's own unit were asked, though others are."""
+    asked = f"SELECT count(*) FROM orders o WHERE EXISTS (SELECT 1 FROM customer c WHERE c.c {operator} o.c)"
+    with world(by_person=False, wide=True) as (con, _), pytest.raises(DuckanonError, match="other units"):
+        con._guard.decide(asked)
