@@ -75,7 +75,8 @@ class Join:
     def _read(self) -> dict[int, Made]:
         """The relation of each source, by its number."""
         asked: dict[int, set[str]] = {one.number: set() for one in self._sources}
-        for column in columns_in([*self._block.expressions(), *self._where]):
+        # Conditions stand in sets, whose order differs from process to process.
+        for column in sorted(columns_in([*self._block.expressions(), *self._where]), key=repr):
             if isinstance(column, Star):
                 raise NotLocal("A whole record is no value here: name the columns.")
             if column.source == SOMEWHERE:

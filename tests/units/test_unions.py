@@ -1,4 +1,4 @@
-"""The type to which a UNION brings numbers holds all of their values: a draw that fails on one would tell of a record."""
+"""The type to which a UNION brings numbers holds all their values: a draw that fails on one would tell of a record."""
 
 from __future__ import annotations
 
