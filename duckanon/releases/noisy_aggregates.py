@@ -245,7 +245,7 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
         return f"{_others(context, query)}: name those that are wanted in GROUP BY."
     why = getattr(no, "why", None)
     if not isinstance(why, Unanswered):
-        return ""
+        return "" if str(no).endswith(".") else "."
     stored = {fold(one): one for name, _ in context.reads for one in context.columns(name)}
     columns = [] if context.bound.opened else [spelled([stored[one]]) for one in why.columns if one in stored]
     bare = copied(query, _CLAUSES)
@@ -257,7 +257,9 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
             for one in columns
         ]
         answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
-    return f": ask for {' or '.join(answered)}." if answered else f": {why.otherwise}."
+    if answered:
+        return f": ask for {' or '.join(answered)}."
+    return f": {why.otherwise}." if why.otherwise else "."
 
 
 def _others(context: RuleContext, query: Node) -> str:
