@@ -51,7 +51,7 @@ def _records(scope: Scope, name: TableName, number: int, used: Sequence[str], *,
     steps, root = _steps(scope, name)
     unit, kind = _unit(scope, name, root)
     scope.unit_kinds.add(kind)
-    own_unit = None if steps else fold(unit)
+    own_unit = _own_unit(protected, steps, fold(unit))
     shown, fields, names = [], {}, {}
     for column in used:
         called = names[fold(column)] = scope.call(number, fold(column), scope.new_name(column, name.object))
@@ -110,6 +110,18 @@ def _unit(scope: Scope, name: TableName, root: TableName) -> tuple[str, str]:
     if found is None and kind in ("DOUBLE", "FLOAT"):
         raise NotLocal(f"The units of {name.object} are floats, which are not compared: ask the steward for others.")
     return {fold(one): one for one in stored.columns}[fold(unit)], found or kind
+
+
+def _own_unit(protected: Protected, steps: Sequence[Step], unit: str) -> str | None:
+    """The table's own column that is the unit, folded; None if it has none.
+
+    A link to the very column of the unit has its value, as that of orders to the customers' numbers.
+    """
+    if not steps:
+        return unit
+    (link,) = protected.policy.links
+    own = {fold(theirs): fold(mine) for mine, theirs in zip(link.columns, link.parent_columns, strict=True)}
+    return own.get(unit) if len(steps) == 1 else None
 
 
 def _value(stored: Stored, column: str) -> tuple[str, str]:
