@@ -176,9 +176,9 @@ class Equal:
 
 
 @contextmanager
-def world(*, by_person: bool, wide: bool, collated: bool = True) -> Iterator[tuple[Analyst, Facts]]:
+def world(*, by_person: bool, wide: bool) -> Iterator[tuple[Analyst, Facts]]:
     about = facts(by_person=by_person, wide=wide)
-    with TemporaryDirectory() as folder, decider(Path(folder), about, collated=collated) as con:
+    with TemporaryDirectory() as folder, decider(Path(folder), about) as con:
         yield con, about
 
 
@@ -208,7 +208,7 @@ def search(what: str, statements: int, seed: int, *, per_world: int = 25) -> Fou
         worlds = [one for one in worlds if one[1]]
     for by_person, wide in worlds:
         share = -(-statements // len(worlds))
-        with world(by_person=by_person, wide=wide, collated=what != "equality") as (con, about):
+        with world(by_person=by_person, wide=wide) as (con, about):
             rng = random.Random(f"{what} {by_person} {wide} {seed}")
             made = Statements(rng, about, compared=what == "equality")
             checked = Equal(con, about, rng) if what == "equality" else Neighbours(con, about, rng)

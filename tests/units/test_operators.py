@@ -103,7 +103,7 @@ def test_a_name_that_no_table_has_is_no_column_of_what_is_computed() -> None:
 )
 def test_what_is_not_met_counts_all_the_same(sql: str) -> None:
     """Columns that are looked up were taken for the unit's, and a constant of a LEFT JOIN for a condition."""
-    with world(by_person=False, wide=True, collated=False) as (con, about):
+    with world(by_person=False, wide=True) as (con, about):
         rng = random.Random(3)
         one = ask(con, sql)
         assert one is not None

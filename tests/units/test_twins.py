@@ -19,7 +19,7 @@ def looked_at(sql: str, *, by_person: bool, check: str, worlds: int) -> Iterator
     """What is wrong with a statement, in so many random worlds. check: neighbours or equality."""
     is_equality = check == "equality"
     # Where cuts bind, neighbours differ by what is cut; answers are DuckDB's own where they do not.
-    with world(by_person=by_person, wide=is_equality, collated=not is_equality) as (con, about):
+    with world(by_person=by_person, wide=is_equality) as (con, about):
         rng = random.Random(7)
         one = ask(con, sql)
         if one is None:

@@ -253,13 +253,17 @@ def _open_tables(con: Any, path: str, *, collated: bool) -> None:
 
 
 @contextmanager
-def decider(folder: Path, about: Facts, *, collated: bool = True) -> Iterator[Analyst]:
-    """An analyst on a database with these policies and without records. collated: whether open tables' texts are."""
+def decider(folder: Path, about: Facts) -> Iterator[Analyst]:
+    """An analyst on a database with these policies and without records.
+
+    Open tables with collations are not looked up. So there are none here, but in the copies on which relations run: what
+    a relation shows must not follow them.
+    """
     path = folder / "x.duckdb"
     with duckanon.connect(path, role="steward", config={"threads": 1}) as con:
         for name in COLUMNS:
             con.execute(_create("", name, True)).fetchall()
-        _open_tables(con, "", collated=collated)
+        _open_tables(con, "", collated=False)
         for one in about.policies():
             con.execute(f"SELECT {one}").fetchall()
     with duckanon.connect(path, role="analyst", config={"threads": 1}) as found:
