@@ -256,8 +256,8 @@ def _open_tables(con: Any, path: str, *, collated: bool) -> None:
 def decider(folder: Path, about: Facts) -> Iterator[Analyst]:
     """An analyst on a database with these policies and without records.
 
-    Open tables with collations are not looked up. So there are none here, but in the copies on which relations run: what
-    a relation shows must not follow them.
+    Open tables with collations are not looked up. So there are none here, but in the copies on which relations run:
+    what a relation shows must not follow them.
     """
     path = folder / "x.duckdb"
     with duckanon.connect(path, role="steward", config={"threads": 1}) as con:
