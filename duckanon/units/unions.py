@@ -24,6 +24,10 @@ _DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.items(
 def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
     """The rows of several queries, and their columns in order: each is what its place holds in all of them."""
     scope = builder.scope
+    if union.kind not in ("all", "distinct", "except", "intersect"):
+        raise NotLocal(
+            f"{union.kind.upper()} is not followed within a unit: leave ALL out, if each row is wanted once."
+        )
     members = [_member(builder, one) for one in union.members]
     if len({len(columns) for _, columns in members}) > 1:
         raise NotLocal("The queries of a UNION have different numbers of columns.")

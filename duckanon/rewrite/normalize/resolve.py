@@ -167,7 +167,7 @@ class Resolver:
         if kind == "union":
             kind = "distinct" if node.args.get("distinct") else "all"
         elif not node.args.get("distinct"):
-            return self._opaque(f"{kind.upper()} ALL is not followed", node, scope)
+            kind = f"{kind} all"
         members: list[Relation] = []
         for side in (node.this, node.expression):
             one = self.query(side, scope)
