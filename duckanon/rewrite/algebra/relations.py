@@ -152,7 +152,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The rows of several queries, combined. `kind` is all, distinct, except, intersect, except all or intersect all."""
+    """The rows of several queries, combined. `kind` is all, distinct, except, intersect, except all, intersect all."""
 
     kind: str
     members: tuple[Relation, ...]
