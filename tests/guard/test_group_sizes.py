@@ -198,7 +198,6 @@ REFUSED = {
         ),
     ],
     "offers no releases": [(PROTECTED[0].replace(", per_query := 1", ""), PROTECTED[1], QUERY_13)],
-    "offers no group sizes": [(PROTECTED[0], PROTECTED[1].replace("max_size := 30, ", ""), QUERY_13)],
     "depends on c_name": [(*PROTECTED, JOINED.format("WHERE c_name = 'c1'"))],
 }  # fmt: skip
 

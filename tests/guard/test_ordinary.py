@@ -30,11 +30,8 @@ REFUSED = {
     "after: hand: the ten best paid": "Records of persons are protected.",
     "after: bi: Metabase largest and smallest": "shows the value of a single record",
     "after: hand: most common occupation": "shows something of single records",
-    # A test of a key asks whether one person is there twice.
-    "after: dbt: unique test of the key": "The policy counts groups by hid",
     # Moments of two columns have no declared sensitivity yet.
     "after: hand: correlation of age and hours": "Told with noise are",
-    "after: hand: sum of a product of columns": "A sum is told of one column with bounds",
     # The pairs of 36,525 and 2,192 days are more keys than persons.
     "after: hand: age at arrival": "A key is computed by functions that have a value for every record",
 }

@@ -191,7 +191,9 @@ ANSWERED = {
     "SELECT ward, count(*) AS n FROM raw.visits GROUP BY ward ORDER BY n": FREE,
     "SELECT city, sum(n) AS n FROM (SELECT ward, count(*) AS n FROM raw.visits GROUP BY ward) "
     "JOIN raw.wards USING (ward) GROUP BY city": FREE,
-    "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": FREE,
+    # The ward is looked up before counting, so this is a question of its own.
+    "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": "count of raw.visits: rewritten "
+    "(epsilon 0.5",
     "SELECT outcome, count(*) / sum(count(*)) OVER () AS p FROM raw.visits GROUP BY outcome": "conditional table of",
     "SELECT size, count(*) AS n FROM (SELECT household, count(*) AS size FROM raw.persons GROUP BY household) "
     "GROUP BY size": "group sizes of raw.persons: rewritten (epsilon 0.5",
