@@ -411,6 +411,9 @@ class Guard:
                 (nothing if is_nothing else something).add(question.key)
         # One answer may be shown twice, and a condition around it concern one of them.
         nothing -= something
+        # What another question stands on is there for it, though it has no cell.
+        needed = {one for question in decision.answers for one in question.needs}
+        nothing -= {question.key for question in decision.answers if question.path[2] in needed}
         # The steps with an epsilon and the answers have the same order.
         answers, steps = iter(decision.answers), []
         for step in decision.steps:

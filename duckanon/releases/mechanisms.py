@@ -25,7 +25,6 @@ from duckanon.releases.key_domains import components
 from duckanon.releases.measures import MOST_CELLS, Ints, Measure, Units
 from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Among, UnitsTable
-from duckanon.units.relation import Answered
 
 _RECORD = '"duckanon.row"'
 
@@ -43,7 +42,7 @@ def bind(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> None:
     """
     if not isinstance(question, AggregatesQuestion) or question.relation is None:
         return
-    if not any(isinstance(one, Answered) for one in question.relation.leaves()):
+    if not question.needs:
         con.sql(f"WITH _dk_form AS ({_form(question)}) {_placed(con, question)}")
 
 

@@ -17,7 +17,7 @@ from duckanon.catalog.snapshot import Protected
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
 from duckanon.rewrite.algebra.bounds import MOST_STEPS, TOO_FINE, Bounded, NotBounded, bounded, grid, whole
-from duckanon.rewrite.algebra.constants import in_sql
+from duckanon.rewrite.algebra.constants import in_sql, own_step
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.scalars import builtin
@@ -56,14 +56,6 @@ def _written(moment: datetime, kind: str) -> str:
 def is_number(kind: str) -> bool:
     """Whether a column's type is one of numbers."""
     return own_step(kind) is not None or kind in ("DOUBLE", "FLOAT")
-
-
-def own_step(kind: str) -> Fraction | None:
-    """The step in which a type holds numbers; None for floats."""
-    decimal = _DECIMAL.fullmatch(kind)
-    if decimal is not None:
-        return Fraction(1, 10 ** int(decimal[1]))
-    return Fraction(1) if kind in WHOLE else None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from duckanon.governance.locations import Location
 from duckanon.releases import layout
 from duckanon.releases.measures import MOST_CELLS, Computed, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
-from duckanon.units.relation import OpenRows, Relation
+from duckanon.units.relation import Answered, OpenRows, Relation
 from duckanon.units.relation import Records as UnitRecords
 
 # The number of what answers mean. It is part of each question's key, so an answer of an older meaning is never given
@@ -184,6 +184,11 @@ class PaidQuestion:
         return ()
 
     @property
+    def needs(self) -> frozenset[str]:
+        """The tables of the answers to other questions that its draw reads."""
+        return frozenset()
+
+    @property
     def form(self) -> Form:
         """Which cells, or leaf regions, the answer has."""
         raise NotImplementedError
@@ -284,6 +289,11 @@ class AggregatesQuestion(PaidQuestion):
     def looks_up(self) -> tuple[Values, ...]:
         leaves = () if self.relation is None else self.relation.leaves()
         return tuple(one for one in leaves if isinstance(one, OpenRows))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        leaves = () if self.relation is None else self.relation.leaves()
+        return frozenset(one.location.name for one in leaves if isinstance(one, Answered))
 
     @property
     def _beside(self) -> list[tuple[Location, int]]:

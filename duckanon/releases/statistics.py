@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
-from duckanon.releases.numbers import own_step, rounding
+from duckanon.releases.numbers import rounding
+from duckanon.rewrite.algebra.constants import own_step
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.margins import rounded

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from duckanon.catalog.names import fold, quoted
-from duckanon.rewrite.algebra.constants import NUMBER, TEXT, folded, type_name
+from duckanon.rewrite.algebra.constants import NUMBER, TEXT, decimal_type, folded, own_step, type_name
 from duckanon.rewrite.algebra.expressions import Cast, Column, Expr, Star, Unclear, has, is_windowed
 from duckanon.rewrite.algebra.filters import scalar
 from duckanon.rewrite.algebra.order import in_order
@@ -18,7 +18,7 @@ from duckanon.units.grouping import Groups
 from duckanon.units.joins import Join
 from duckanon.units.leaves import rows_of
 from duckanon.units.relation import Joined, Part, Shown
-from duckanon.units.scope import NotLocal, Scope, own_step
+from duckanon.units.scope import NotLocal, Scope
 from duckanon.units.unions import output_names, united
 
 Over = Callable[[Expr], Expr]
@@ -140,7 +140,7 @@ def _kind_of(kind: str, number: Fraction | None) -> str:
         return "INTEGER" if abs(number) < 2**31 else "BIGINT" if abs(number) < 2**63 else "HUGEINT"
     if kind != NUMBER:
         return kind
-    scale = next((one for one in range(1, 19) if (number * 10**one).denominator == 1), None)
-    if scale is None:
-        raise NotLocal("A constant has more digits than are followed here: round it.")
-    return f"DECIMAL({max(len(str(abs(int(number * 10**scale)))), scale + 1)},{scale})"
+    found = decimal_type(number)
+    if found is None:
+        raise NotLocal("A constant has more digits than a DECIMAL holds: round it.")
+    return found

@@ -92,7 +92,13 @@ def _steps(scope: Scope, name: TableName) -> tuple[list[Step], TableName]:
         (link,) = protected.policy.links
         parent = scope.protected[link.parent]
         assert parent.stored is not None
-        steps.append(Step(Location(*parent.stored.path), parent.version, link.columns, link.parent_columns))
+        assert protected.stored is not None
+        own, theirs = protected.stored.types, parent.stored.types
+        pairs = tuple(
+            (one, own[fold(one)], other, theirs[fold(other)])
+            for one, other in zip(link.columns, link.parent_columns, strict=True)
+        )
+        steps.append(Step(Location(*parent.stored.path), parent.version, pairs))
         name = link.parent
 
 

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from duckanon.catalog.links import met
 from duckanon.catalog.names import quoted
 from duckanon.governance.locations import Location
 
@@ -59,12 +60,23 @@ class Relation(ABC):
 
 @dataclass(frozen=True)
 class Step:
-    """A step from a record to the record that it belongs to, by columns that are a key there."""
+    """A step from a record to the record that it belongs to, by columns that are a key there.
+
+    pairs: an own column and its type, and the parent's column and its type, for each column of the key.
+    """
 
     location: Location
     version: int
-    columns: tuple[str, ...]
-    parent_columns: tuple[str, ...]
+    pairs: tuple[tuple[str, str, str, str], ...]
+
+    def conditions(self, child: str, parent: str) -> list[str]:
+        """That a record belongs to one of the parent table, as SQL. child, parent: the tables' aliases."""
+        found = [
+            met(quoted([child, own]), own_kind, quoted([parent, theirs]), their_kind)
+            for own, own_kind, theirs, their_kind in self.pairs
+        ]
+        assert None not in found, "A table that stands has links whose types meet."
+        return [one for one in found if one is not None]
 
 
 @dataclass(frozen=True)
@@ -88,21 +100,14 @@ class Records(Relation):
         above = "duckanon.row"
         for at, link in enumerate(self.steps):
             name = f"duckanon.parent{at}"
-            met = " AND ".join(
-                f"{_compared([above, mine])} = {_compared([name, theirs])}"
-                for mine, theirs in zip(link.columns, link.parent_columns, strict=True)
-            )
-            source += f" JOIN {path(link.location)} AS {quoted([name])} ON {met}"
+            on = " AND ".join(link.conditions(above, name))
+            source += f" JOIN {path(link.location)} AS {quoted([name])} ON {on}"
             above = name
         if self.unit is None:
             return f"SELECT {', '.join(shown) or _NOTHING} FROM {source}"
         unit = quoted([above, self.unit])
         written = f"system.main.encode(CAST({unit} AS VARCHAR))" if self.is_text else unit
         return f"SELECT {', '.join([f'{written} AS {quoted([UNIT])}', *shown])} FROM {source} WHERE {unit} IS NOT NULL"
-
-
-def _compared(parts: list[str]) -> str:
-    return quoted(parts)
 
 
 @dataclass(frozen=True)
@@ -141,12 +146,12 @@ class Answered(Relation):
     location: Location
 
     def sql(self, path: Path) -> str:
-        return f"SELECT CAST(({path(self.location).join(self.query)}) AS DOUBLE) AS {quoted([self.column])}"
+        return f"SELECT TRY_CAST(({path(self.location).join(self.query)}) AS DOUBLE) AS {quoted([self.column])}"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A relation in a join. how: inner, left, semi or anti. on: conditions, all of which hold, over the columns so far.
+    """A relation in a join. how: inner or left. on: conditions, all of which hold, over the columns so far.
 
     unit: whether it has the unit's column, which is compared too.
     """
@@ -180,7 +185,7 @@ class Joined(Relation):
             met = list(part.on)
             if first.unit and part.unit:
                 met.insert(0, f"{quoted(['j0', UNIT])} = {quoted([f'j{at}', UNIT])}")
-            how = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN"}[part.how]
+            how = "LEFT JOIN" if part.how == "left" else "JOIN"
             source += f" {how} ({part.relation.sql(path)}) AS j{at} ON {' AND '.join(met) or 'true'}"
         unit = [f"{quoted(['j0', UNIT])} AS {quoted([UNIT])}"] if first.unit else []
         shown = ", ".join([*unit, *map(str, self.shown)]) or _NOTHING

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
-from duckanon.rewrite.algebra.constants import WHOLE, digits
+from duckanon.rewrite.algebra.constants import own_step
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.relations import Block
@@ -148,11 +148,3 @@ class Scope:
 def of_open(made: Made) -> str:
     """The query for a relation of open tables."""
     return made.relation.sql(lambda location: quoted(location.path))
-
-
-def own_step(kind: str) -> Fraction | None:
-    """The step in which a type holds numbers; None for others."""
-    decimal = digits(kind)
-    if decimal is not None:
-        return Fraction(1, 10 ** decimal[1])
-    return Fraction(1) if kind in WHOLE else None

@@ -206,8 +206,9 @@ class Subqueries:
         equal = [(one.name, theirs) for one, theirs in zip(inner, outer, strict=True) if isinstance(one, Column)]
         self._check_units(made, equal)
         groups = Groups(self._scope, made)
-        keys = {groups.key(one, is_new=True): value for one, value in zip(inner, outer, strict=True)}
+        # Before there are keys, so that only aggregates are found in it.
         value = groups.over(over(query.outputs[0].expr), is_optional=True)
+        keys = {groups.key(one, is_new=True): other for one, other in zip(inner, outer, strict=True)}
         self._attach(groups.relation(where), keys, groups.fields)
         return value
 

@@ -36,9 +36,16 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
             "A UNION of protected records with rows of open tables has rows without a unit: ask for each by itself."
         )
     fields: dict[str, Field] = {}
+    sources: dict[tuple[int, ...], int] = {}
     for at, name in enumerate(output_names(union)):
         each = [made.fields[columns[at]] for made, columns in members]
-        fields[scope.new_name(name)] = replace(_common(each), bounds=_widest([scope.bounds(one) for one in each]))
+        # Two columns are of one row of a table only where they are so in every query.
+        read = tuple(one.origin.source for one in each if one.origin is not None)
+        if read not in sources:
+            sources[read] = scope.new_source()
+        fields[scope.new_name(name)] = replace(
+            _common(each, sources[read]), bounds=_widest(list(map(scope.bounds, each)))
+        )
     fixes = _fixes(members, list(fields))
     if union.kind != "all" and not fixes:
         raise NotLocal("UNION, INTERSECT and EXCEPT are computed within a unit where the unit is one of their columns.")
@@ -88,13 +95,15 @@ def _fixes(members: Sequence[tuple[Made, list[str]]], names: Sequence[str]) -> d
     return found
 
 
-def _common(fields: Sequence[Field]) -> Field:
-    """What holds of a column in all queries."""
+def _common(fields: Sequence[Field], source: int) -> Field:
+    """What holds of a column in all queries. source: the number of the rows that it is of, if all are of one table."""
     origins = {(one.origin.table, one.origin.column) if one.origin is not None else None for one in fields}
     listed = [one.listed for one in fields]
+    first = fields[0].origin if len(origins) == 1 else None
+    optional = any(one.origin is not None and one.origin.optional for one in fields)
     return Field(
         _kind_together(sorted({one.kind for one in fields} - {""})),
-        fields[0].origin if len(origins) == 1 else None,
+        first and replace(first, source=source, optional=optional),
         is_unit=all(one.is_unit for one in fields),
         never_null=all(one.never_null for one in fields),
         listed=tuple(dict.fromkeys(each for one in listed for each in one)) if all(listed) else (),

@@ -19,7 +19,8 @@ _TABLES = """
   SELECT open_table('labels');
   SELECT protect('customers', population := 'p', privacy_unit := 'c', rows_per_unit := 1, epsilon := 1000,
     per_query := 10, public := ['segment'], domains := {'segment': ['home', 'auto']});
-  SELECT protect('orders', population := 'p', privacy_unit := 'c', rows_per_unit := 3, per_query := 10)
+  SELECT protect('orders', population := 'p', privacy_unit := 'c', rows_per_unit := 3, per_query := 10,
+    bounds := {'o': [0, 90]})
 """
 
 
@@ -59,3 +60,15 @@ def test_an_open_table_with_a_collation_is_joined_by_it(con: duckanon.Analyst) -
     """By bytes 'AUTO' would be nobody's label. So the segments are counted first, and DuckDB joins the answer."""
     sql = "SELECT label, count(*) AS n FROM customers JOIN labels ON segment = code GROUP BY label ORDER BY label"
     assert con.execute(sql).fetchall() == [("A", 20), ("H", 20)]
+
+
+def test_a_value_under_a_condition_that_is_never_met_is_null(con: duckanon.Analyst) -> None:
+    """Its answer has no cell. It was left out then, and the draw that needs it failed after the charge."""
+    sql = "SELECT count(*) FROM customers WHERE c > (SELECT avg(o) FROM orders WHERE 1 = 0)"
+    assert con.execute(sql).fetchall() == [(0,)]
+
+
+def test_a_subquery_for_a_value_shows_no_column_that_it_does_not_aggregate(con: duckanon.Analyst) -> None:
+    """DuckDB refuses it."""
+    with pytest.raises(DuckanonError, match="cannot be answered"):
+        con.execute("SELECT count(*) FROM customers t WHERE (SELECT count(*) + o.c FROM orders o WHERE o.c = t.c) > 3")

@@ -127,6 +127,11 @@ def step(kind: str) -> Fraction:
     return Fraction(1, 10**scale)
 
 
+def own_step(kind: str) -> Fraction | None:
+    """As `step`; None for a type of other values."""
+    return step(kind) if is_exact(kind) else None
+
+
 def is_text(kind: str) -> bool:
     # A cast to an ENUM fails for a text that is not one of its values, which discloses the values. So text is compared.
     return kind == "VARCHAR" or kind.startswith("ENUM(")
