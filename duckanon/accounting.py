@@ -70,13 +70,19 @@ class Charge:
     """The cost of one release.
 
     epsilon: the sum over levels. what: the call, without values of the data. neighbours: which tables the release makes
-    hard to distinguish, in words. unit: what is protected as a whole. Raises InvalidInput unless 0 < epsilon.
+    hard to distinguish, in words. unit: what is protected as a whole. noise: what kind, in words, where `epsilon` is in
+    the unit of a ledger that knows several. keys: whether it is for keys found with noise. rho: of Gaussian noise whose
+    price only the ledger knows; then epsilon is that of pure noise for the same price. Raises InvalidInput unless
+    0 < epsilon.
     """
 
     epsilon: Fraction
     what: str
     neighbours: str
     unit: str = "one record"
+    noise: str = ""
+    keys: bool = False
+    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from duckanon.cancellation import Flag, check, current
+
 THREADS = 1
 
 
@@ -21,4 +23,27 @@ def new_highs(**options: object) -> Any:
     made: Any = highspy._Highs()  # type: ignore[attr-defined]
     for option, value in {"output_flag": False, "threads": THREADS, **options}.items():
         made.setOptionValue(option, value)
+    flag = current()
+    if flag is not None:
+        _stop_with(made, flag)
     return made
+
+
+def solve(highs: Any) -> None:
+    """Run a solver. Raises Stopped if the statement that this thread works for is to end."""
+    check()
+    highs.run()
+    check()
+
+
+def _stop_with(highs: Any, flag: Flag) -> None:
+    """Let a solver look at a flag while it runs, and stop when that is set."""
+    from highspy import cb
+
+    def look(_kind: Any, _message: str, _out: Any, into: Any, _data: Any) -> None:
+        if into is not None and flag.is_set:
+            into.user_interrupt = True
+
+    highs.setCallback(look, None)
+    for one in ("Simplex", "Ipm", "Mip"):
+        highs.startCallback(getattr(cb.HighsCallbackType, f"kCallback{one}Interrupt"))

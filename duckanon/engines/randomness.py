@@ -24,6 +24,8 @@ _BLOCK = 1 << 20
 # The compiled sampler takes numerators below this: 126 of them add up to less than 2^63. A draw needs more than 126
 # with probability e^-127.
 _NARROW = 1 << 56
+# So few draws take less time than the compiled sampler takes to be loaded, once in a process.
+_FEW = 256
 # The largest scale. Wider noise, added to a count, could overflow 64 bits.
 _WIDEST = 1 << 55
 
@@ -52,7 +54,7 @@ def double_geometric(scale: Fraction, shape: int | tuple[int, ...], source: Sour
     check_scale(scale)
     draws = np.empty(shape, dtype=np.int64)
     flat = draws.reshape(-1)
-    if scale.numerator < _NARROW:
+    if scale.numerator < _NARROW and (len(flat) > _FEW or _is_loaded()):
         _fill(flat, scale, source)
     else:
         flat[:] = [_wide(scale, source) for _ in range(len(flat))]
@@ -91,8 +93,13 @@ def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:
         done, left = done + drawn, octets[used:].tobytes()
 
 
+def _is_loaded() -> bool:
+    """Whether this process has the compiled sampler's machine code: so how many draws there were before decides."""
+    return bool(getattr(_narrow, "overloads", None))
+
+
 @inlined
-def _octets_for(bound: int) -> tuple[int, int]:
+def _octets_below(bound: int) -> tuple[int, int]:
     """How many octets hold any number below `bound`, and a mask for the bits it can have."""
     mask = 0
     while mask < bound - 1:
@@ -104,7 +111,7 @@ def _octets_for(bound: int) -> tuple[int, int]:
 
 
 @inlined
-def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[int, int]:
+def _narrow_uniform(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[int, int]:
     """A uniform number below `bound`, by rejection, and the place after the octets it took; -1 if they run out."""
     if size == 0:
         return 0, at
@@ -120,7 +127,7 @@ def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[i
 
 
 @inlined
-def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int) -> tuple[int, int]:
+def _narrow_coin(octets: Octets, at: int, part: int, whole: int, size: int, mask: int) -> tuple[int, int]:
     """Bernoulli(exp(-part / whole)) for part <= whole (Algorithm 1), and the place after the octets it took.
 
     -1 if the octets run out. Step k needs a coin with probability part / (k whole); two coins with probabilities 1 / k
@@ -129,14 +136,14 @@ def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int
     k = 1
     while True:
         if k > 1:
-            k_size, k_mask = _octets_for(k)
-            value, at = _below(octets, at, k_size, k_mask, k)
+            k_size, k_mask = _octets_below(k)
+            value, at = _narrow_uniform(octets, at, k_size, k_mask, k)
             if value < 0:
                 return -1, at
             if value > 0:
                 return k & 1, at
         if part < whole:
-            value, at = _below(octets, at, size, mask, whole)
+            value, at = _narrow_uniform(octets, at, size, mask, whole)
             if value < 0:
                 return -1, at
             if value >= part:
@@ -144,47 +151,57 @@ def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int
         k += 1
 
 
+@inlined
+def _narrow_laplace(octets: Octets, at: int, numerator: int, denominator: int, size: int, mask: int) -> tuple[int, int]:
+    """A draw of scale numerator / denominator, the numerator below 2^56; and the place after the octets it took.
+
+    That is -1 if they run out. size, mask: as `_octets_below` has them for the numerator.
+    """
+    while True:
+        rest, at = _narrow_uniform(octets, at, size, mask, numerator)
+        if rest < 0:
+            return 0, -1
+        kept, at = _narrow_coin(octets, at, rest, numerator, size, mask)
+        if kept < 0:
+            return 0, -1
+        if kept == 0:
+            continue
+        units = 0
+        while True:
+            more, at = _narrow_coin(octets, at, 1, 1, 0, 0)
+            if more < 0:
+                return 0, -1
+            if more == 0:
+                break
+            units += 1
+            if units > 126:
+                raise OverflowError("A draw of noise left 64 bits.")
+        size_of = (rest + units * numerator) // denominator
+        if at >= len(octets):
+            return 0, -1
+        negative = octets[at] & 1
+        at += 1
+        if negative and size_of == 0:
+            continue
+        return (-size_of if negative else size_of), at
+
+
 @compiled
 def _narrow(octets: Octets, out: NDArray[np.int64], numerator: int, denominator: int) -> tuple[int, int]:
     """Fill `out` as far as the octets go. Returns how many draws are complete, and how many octets they took."""
-    size, mask = _octets_for(numerator)
+    size, mask = _octets_below(numerator)
     done, at = 0, 0
     while done < len(out):
-        here = at
-        while True:
-            rest, here = _below(octets, here, size, mask, numerator)
-            if rest < 0:
-                return done, at
-            kept, here = _decays(octets, here, rest, numerator, size, mask)
-            if kept < 0:
-                return done, at
-            if kept == 0:
-                continue
-            units = 0
-            while True:
-                more, here = _decays(octets, here, 1, 1, 0, 0)
-                if more < 0:
-                    return done, at
-                if more == 0:
-                    break
-                units += 1
-                if units > 126:
-                    raise OverflowError("A draw of noise left 64 bits.")
-            size_of = (rest + units * numerator) // denominator
-            if here >= len(octets):
-                return done, at
-            negative = octets[here] & 1
-            here += 1
-            if negative and size_of == 0:
-                continue
-            out[done] = -size_of if negative else size_of
+        value, after = _narrow_laplace(octets, at, numerator, denominator, size, mask)
+        if after < 0:
             break
+        out[done] = value
         done += 1
-        at = here
+        at = after
     return done, at
 
 
-def _uniform(bound: int, source: Source) -> int:
+def uniform(bound: int, source: Source) -> int:
     """A uniform number below `bound`, of any size, by rejection."""
     bits = (bound - 1).bit_length()
     size = (bits + 7) // 8
@@ -194,10 +211,10 @@ def _uniform(bound: int, source: Source) -> int:
             return value
 
 
-def _coin(part: int, whole: int, source: Source) -> bool:
+def coin(part: int, whole: int, source: Source) -> bool:
     """Bernoulli(exp(-part / whole)) for part <= whole, integers of any size."""
     k = 1
-    while _uniform(k * whole, source) < part:
+    while uniform(k * whole, source) < part:
         k += 1
     return k % 2 == 1
 
@@ -205,14 +222,14 @@ def _coin(part: int, whole: int, source: Source) -> bool:
 def decays(power: Fraction, source: Source) -> bool:
     """Bernoulli(exp(-power)), exactly, for a power of 0 or more."""
     whole, rest = divmod(power.numerator, power.denominator)
-    return all(_coin(1, 1, source) for _ in range(whole)) and _coin(rest, power.denominator, source)
+    return all(coin(1, 1, source) for _ in range(whole)) and coin(rest, power.denominator, source)
 
 
 def shuffled(count: int, source: Source) -> Iterator[int]:
     """The numbers below `count` in a uniformly random order, drawn as far as they are taken."""
     left = list(range(count))
     while left:
-        at = _uniform(len(left), source)
+        at = uniform(len(left), source)
         left[at], left[-1] = left[-1], left[at]
         yield left.pop()
 
@@ -220,13 +237,13 @@ def shuffled(count: int, source: Source) -> Iterator[int]:
 def _wide(scale: Fraction, source: Source) -> int:
     """One draw with integers of any size: slow, for scales whose numerator does not fit the compiled sampler."""
     while True:
-        rest = _uniform(scale.numerator, source)
-        if not _coin(rest, scale.numerator, source):
+        rest = uniform(scale.numerator, source)
+        if not coin(rest, scale.numerator, source):
             continue
         units = 0
-        while _coin(1, 1, source):
+        while coin(1, 1, source):
             units += 1
         size = (rest + units * scale.numerator) // scale.denominator
-        negative = _uniform(2, source) == 1
+        negative = uniform(2, source) == 1
         if not (negative and size == 0):
             return -size if negative else size

@@ -1,4 +1,4 @@
-"""Sums of discrete Laplace noise by adding up all values, in whole numbers: slow, and exact to fifteen digits."""
+"""Sums of discrete noise by adding up all values, in whole numbers: slow, and exact to fifteen digits."""
 
 from __future__ import annotations
 
@@ -7,27 +7,42 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 
+from duckanon.engines.noise import Gaussian, Laplace, Noise
+
 ONE = 10**25
 # What lies beyond the values that are added up has less than that.
 _BEYOND = Fraction(1, 10**9)
 
 
 @cache
-def chances(scale: Fraction) -> dict[int, int]:
+def chances(noise: Noise) -> dict[int, int]:
     """Probabilities of one noise, in parts of `ONE`, rounded down."""
     with localcontext() as context:
         context.prec = 60
-        a = (-Decimal(scale.denominator) / Decimal(scale.numerator)).exp()
-        first, value, found = (1 - a) / (1 + a), 0, {}
-        while a**value > Decimal(float(_BEYOND)):
-            found[value] = found[-value] = int(first * a**value * ONE)
-            value += 1
+        weights, least = [Decimal(1)], Decimal(float(_BEYOND))
+        while weights[-1] > least:
+            weights.append((_power(noise, len(weights))).exp())
+        whole = weights[0] + 2 * sum(weights[1:])
+        if isinstance(noise, Laplace):
+            a = _power(noise, 1).exp()
+            whole = (1 + a) / (1 - a)
+        found = {}
+        for value, weight in enumerate(weights[:-1]):
+            found[value] = found[-value] = int(weight / whole * ONE)
     return found
 
 
-def summed(scale: Fraction, parts: Iterable[tuple[Fraction, int]]) -> dict[Fraction, int]:
+def _power(noise: Noise, value: int) -> Decimal:
+    """The logarithm of how often there is a value for each 0."""
+    if isinstance(noise, Laplace):
+        return -value * Decimal(noise.scale.denominator) / Decimal(noise.scale.numerator)
+    assert isinstance(noise, Gaussian)
+    return -(value**2) * Decimal(noise.variance.denominator) / Decimal(2 * noise.variance.numerator)
+
+
+def summed(noise: Noise, parts: Iterable[tuple[Fraction, int]]) -> dict[Fraction, int]:
     """The distribution of a sum. parts: weights, and how many noises have them."""
-    one, found = chances(scale), {Fraction(0): ONE}
+    one, found = chances(noise), {Fraction(0): ONE}
     for weight, count in parts:
         for _ in range(count):
             more: dict[Fraction, int] = {}

@@ -1,5 +1,7 @@
 """The noise is what it says: exact in distribution on every path, and the test would notice a scale wrong by 3 %."""
 
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from scipy.stats import chisquare, kstest, laplace
 
 from duckanon.engines import randomness
-from duckanon.engines.randomness import Entropy, double_geometric, wide_double_geometric
+from duckanon.engines.randomness import Entropy, Source, double_geometric, wide_double_geometric
 from duckanon.errors import InvalidInput
 from tests.engines.seeded import Seeded
 
@@ -88,3 +90,32 @@ def test_wide_noise_has_whole_numbers_of_any_size(monkeypatch: pytest.MonkeyPatc
     assert kstest(draws.astype(float) / (10**20 / 2.4), laplace.cdf).pvalue < 1e-3
     monkeypatch.setattr(randomness, "_WIDEST", 0)
     assert p_value(wide_double_geometric(Fraction(5, 2), 10_000, Seeded(4)).astype(np.int64), Fraction(5, 2)) > 1e-3
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_few_draws_do_not_load_the_compiled_sampler(is_loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are drawn with it where it is in memory; both ways have the same distribution."""
+    slow: list[Fraction] = []
+    wide = randomness._wide
+
+    def noted(scale: Fraction, source: Source) -> int:
+        slow.append(scale)
+        return wide(scale, source)
+
+    monkeypatch.setattr(randomness, "_is_loaded", lambda: is_loaded)
+    monkeypatch.setattr(randomness, "_wide", noted)
+    source = Seeded(12)
+    draws = np.concatenate([double_geometric(Fraction(7), randomness._FEW, source) for _ in range(60)])
+    assert len(slow) == (0 if is_loaded else len(draws))
+    assert p_value(draws, Fraction(7)) > 1e-3
+    double_geometric(Fraction(7), randomness._FEW + 1, source)
+    assert len(slow) == (0 if is_loaded else len(draws))
+
+
+def test_the_compiled_sampler_is_known_to_be_in_memory_once_it_was_used() -> None:
+    code = (
+        "from fractions import Fraction; from duckanon.engines import randomness as r\n"
+        "for many in (r._FEW, r._FEW + 1): r.double_geometric(Fraction(7), many, r.Entropy()); print(r._is_loaded())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["False", "True"]

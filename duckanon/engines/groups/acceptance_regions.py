@@ -15,9 +15,10 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from duckanon.engines.groups.discrete_laplace import Noise, beyond, quantiles
+from duckanon.engines.groups.draws import Draws, beyond, quantiles, size
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
+from duckanon.engines.noise import Laplace, Noise
 
 # The chance that an interval holds the truth.
 LEVEL = 0.95
@@ -53,15 +54,15 @@ class Table:
 
 
 @lru_cache(maxsize=64)
-def table(noise: Noise) -> Table:
+def table(draws: Draws) -> Table:
     """Acceptance regions and their inversion for this noise."""
-    b = sqrt(sum(float(scale) ** 2 for scale in noise) / len(noise))
+    b = sqrt(sum(size(noise) ** 2 for noise in draws) / len(draws))
     width = max(1, round(b / _FINE))
-    down, up = _sides(noise)
+    down, up = _sides(draws)
     farthest = ceil((_FAR + 1) * b) + 1 + int(max(down.max(), up.max()))
     start = ceil(2 * farthest / width) + 2
     bins = np.arange(-start, start)
-    wanted, half = _splits(len(noise))
+    wanted, half = _splits(type(draws[0]), len(draws))
     # Where in the splits' own table, which is in scales, the bins' middles are.
     place = np.rint((bins * width + (width - 1) / 2) / b * _FINE).astype(np.int64) + _FAR * _FINE
     inside = (place >= 0) & (place <= 2 * _FAR * _FINE)
@@ -90,9 +91,9 @@ class Tables:
     last: Ints
 
 
-def tables(noises: Sequence[Noise]) -> Tables:
+def tables(noises: Sequence[Draws]) -> Tables:
     """The tables of these noises."""
-    found = [table(noise) for noise in noises]
+    found = [table(draws) for draws in noises]
     flat = (np.concatenate([getattr(one, name).reshape(-1) for one in found]) for name in ("lo", "hi", "first", "last"))
     return Tables(
         np.array([one.scale for one in found]),
@@ -105,13 +106,13 @@ def tables(noises: Sequence[Noise]) -> Tables:
     )
 
 
-def _sides(noise: Noise) -> tuple[Ints, Ints]:
+def _sides(draws: Draws) -> tuple[Ints, Ints]:
     """For each split the smallest lo and hi with P(X < -lo) + P(X > hi) <= 1 - LEVEL.
 
     lo gets its part of the 5 %; hi gets the rest, with what lo, being a whole number, could not use.
     """
-    lo = quantiles(noise, (1 - LEVEL) * _SPLITS)
-    return lo, quantiles(noise, (1 - LEVEL) - beyond(noise, lo))
+    lo = quantiles(draws, (1 - LEVEL) * _SPLITS)
+    return lo, quantiles(draws, (1 - LEVEL) - beyond(draws, lo))
 
 
 def _inverse(bins: Ints, width: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
@@ -127,9 +128,10 @@ def _inverse(bins: Ints, width: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
     return bins[first], bins[last]
 
 
-@lru_cache(maxsize=2)
-def _splits(terms: int) -> tuple[Ints, Floats]:
-    """In scales, for Laplace noise: which split is best at each d, for each variance, and half the expected length.
+@lru_cache(maxsize=4)
+def _splits(kind: type[Noise], terms: int) -> tuple[Ints, Floats]:
+    """In scales, for Laplace or normal noise: which split is best at each d, for each variance, and half the expected
+    length.
 
     The best accepts the least of what the prior predicts: a normal one, by 41 nodes. The choice affects the
     length of intervals, not their coverage.
@@ -137,12 +139,13 @@ def _splits(terms: int) -> tuple[Ints, Floats]:
     x = np.linspace(-60, 60, 6001)
     middle = np.arange(-_FAR * _FINE, _FAR * _FINE + 1) / _FINE
     grid = np.linspace(0, 30, 30001)
-    reach = np.interp(-0.05 * _SPLITS, -_tail(grid, terms), grid)
+    reach = np.interp(-0.05 * _SPLITS, -_tail(grid, kind, terms), grid)
     nodes, weights = np.polynomial.hermite_e.hermegauss(41)
     chosen = np.full((len(VARIANCES) + 1, len(middle)), _EVEN)
     half = np.full(len(VARIANCES) + 1, reach[_EVEN])
     for v, variance in enumerate(VARIANCES):
-        predicted = sum(w * (1 - _tail(x - variance**0.5 * n, terms)) for n, w in zip(nodes, weights, strict=True))
+        moved = zip(nodes, weights, strict=True)
+        predicted = sum(w * (1 - _tail(x - variance**0.5 * n, kind, terms)) for n, w in moved)
         accepted = np.interp(middle[:, None] + reach[::-1], x, predicted) - np.interp(
             middle[:, None] - reach, x, predicted
         )
@@ -151,8 +154,13 @@ def _splits(terms: int) -> tuple[Ints, Floats]:
     return chosen, half
 
 
-def _tail(x: Floats, terms: int) -> Floats:
-    """P(X > x), X Laplace of scale one, or the difference of two."""
+def _tail(x: Floats, kind: type[Noise], terms: int) -> Floats:
+    """P(X > x), X Laplace or normal of scale one, or the difference of two."""
+    if kind is not Laplace:
+        from scipy.special import ndtr
+
+        normal: Floats = ndtr(-x / sqrt(terms))
+        return normal
     size = np.abs(x)
     beyond = np.exp(-size) * (0.5 if terms == 1 else (2 + size) / 4)
     return np.where(x > 0, beyond, 1 - beyond)

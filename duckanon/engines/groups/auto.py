@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.groups.acceptance_regions import LEVEL
-from duckanon.engines.groups.confidence_intervals import noises, tail
+from duckanon.engines.groups.confidence_intervals import draws_of, tail
 from duckanon.engines.groups.controlled_rounding import column, fit, project_to_sum
-from duckanon.engines.groups.discrete_laplace import Noise, margin, variance
+from duckanon.engines.groups.draws import Draws, margin, variance
 from duckanon.engines.groups.empirical_bayes import Cells, cells, posterior_cells
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats, pool_rows, sparse
@@ -40,9 +40,9 @@ def auto(measured: Measurements) -> Estimate:
         # t_1 has no noise, and so no variance that anything would use.
         curves = tuple(np.column_stack([known, curve]) for known, curve in zip(measured.totals, curves, strict=True))
         variances = tuple(np.column_stack([np.ones(len(each)), each]) for each in variances)
-    drawn = [measured.scales[0]] * measured.max_size if plain else noises(measured, 0)
+    drawn = [measured.noise[0]] * measured.max_size if plain else draws_of(measured, 0)
     low, high = _root_interval(measured, above, drawn)
-    spread = np.array([[sum(map(variance, noise)) for noise in drawn]])
+    spread = np.array([[sum(map(variance, draws)) for draws in drawn]])
     lows, highs = [low], [high]
     for level, families in enumerate(tree.starts):
         parent, curve, blur = tree.parents[level], curves[level + 1], variances[level + 1]
@@ -72,7 +72,7 @@ def _with_look(measured: Measurements) -> tuple[tuple[Floats, ...], tuple[Floats
     values: list[Floats] = [level.astype(np.float64) for level in measured.values]
     variances = [measured.variances(level) for level in range(len(values))]
     if measured.look is not None:
-        own, of_look = variances[0], variance(measured.look.scale)
+        own, of_look = variances[0], variance(measured.look.noise)
         values[0] = (values[0] * of_look + measured.look.values * own) / (own + of_look)
         variances[0] = own * of_look / (own + of_look)
     return tuple(values), tuple(variances)
@@ -103,14 +103,14 @@ def _plain_root(noisy: Floats, noise: float, total: int | None) -> Ints:
     return whole[None, :]
 
 
-def _root_interval(measured: Measurements, groups: Ints, drawn: list[Noise]) -> tuple[Ints, Ints]:
+def _root_interval(measured: Measurements, groups: Ints, drawn: list[Draws]) -> tuple[Ints, Ints]:
     """The root's intervals, from the noise alone: cut to what is possible, and widened to include the release.
 
-    drawn: the scales of the noise in each size's number.
+    drawn: the noise in each size's number.
     """
     total, noisy = measured.total, measured.histogram(0)
-    margins = {noise: margin(noise, LEVEL) if noise else 0 for noise in set(drawn)}
-    q = np.array([margins[noise] for noise in drawn])
+    margins = {draws: margin(draws, LEVEL) if draws else 0 for draws in set(drawn)}
+    q = np.array([margins[draws] for draws in drawn])
     low = np.minimum(np.maximum(noisy - q, 0), groups)
     high = np.maximum(noisy + q, 0)
     if measured.query is not HISTOGRAM:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.groups.discrete_laplace import variance
+from duckanon.engines.groups.draws import variance
 from duckanon.engines.groups.isotonic_regression import pool
 from duckanon.engines.groups.measurements import Estimate, Measurements
 from duckanon.errors import InvalidInput
@@ -25,7 +25,7 @@ def chain(measured: Measurements) -> Estimate:
     # The last leaf below each region, from the leaves up.
     last = np.arange(measured.hierarchy.sizes[-1])
     for level in reversed(range(measured.hierarchy.depth)):
-        trust = 1 / variance(measured.scales[level][0])
+        trust = 1 / variance(measured.noise[level][0])
         sums[:, last] += trust * measured.values[level]
         weights[:, last] += trust
         if level:

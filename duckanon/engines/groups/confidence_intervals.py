@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.engines.groups.acceptance_regions import LEVEL, VARIANCES, Tables, ends, table, tables
-from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, margin, reach, variance
+from duckanon.engines.groups.draws import WINDOWS, Draws, margin, reach, size, variance
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats, pool_rows, sparse
 from duckanon.engines.groups.measurements import MOST, Look, Measurements
@@ -61,7 +61,7 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
         totals = None if measured.totals is None else measured.totals[level]
         most = np.full(len(released), MOST) if totals is None else totals
         low, high = np.zeros_like(released), np.repeat(most[:, None], released.shape[1], axis=1)
-        if max(measured.scales[level]) < _WIDEST:
+        if max(map(size, measured.noise[level])) < _WIDEST:
             if measured.query is HISTOGRAM:
                 _from_counts(measured, level, most, low, high)
             else:
@@ -105,7 +105,7 @@ def _expected_bounds(measured: Measurements, look: Look, level: int) -> Floats:
     curve = _curve(look.values[None, :], np.ones(len(look.values)), whole)[0] / measured.hierarchy.sizes[level]
     numbers = (curve[:-1] - np.append(curve[2:], 0.0)) / 2
     one_sided = curve[:-1] + _reaches(measured, level).min(axis=(0, 1))
-    two_sided = numbers + [table(noise).even[0] if noise else 0 for noise in noises(measured, level)]
+    two_sided = numbers + [table(draws).even[0] if draws else 0 for draws in draws_of(measured, level)]
     found: Floats = np.minimum(one_sided, two_sided)
     return found
 
@@ -119,16 +119,16 @@ def _blocks(regions: int, sizes: int) -> Iterator[slice]:
 # --- noise on t_s -----------------------------------------------------------------------------------------------------
 
 
-def noises(measured: Measurements, level: int) -> list[Noise]:
-    """For each size the scales of the draws in n_s = t_s - t_(s+1). t_1 may be public; t after the last size is 0."""
-    drawn: list[Noise] = [(measured.scales[level][way],) for way in measured.ways]
-    first: list[Noise] = [()] if measured.totals is not None else []
+def draws_of(measured: Measurements, level: int) -> list[Draws]:
+    """For each size the draws in n_s = t_s - t_(s+1). t_1 may be public; t after the last size is 0."""
+    drawn: list[Draws] = [(measured.noise[level][way],) for way in measured.ways]
+    first: list[Draws] = [()] if measured.totals is not None else []
     return [one + other for one, other in pairwise([*first, *drawn, ()])]
 
 
 def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints, many: int) -> None:
     """The intervals of the first `many` sizes, or of some more, into low and high."""
-    known, values, drawn = measured.totals is not None, measured.values[level], noises(measured, level)
+    known, values, drawn = measured.totals is not None, measured.values[level], draws_of(measured, level)
     # t_1 to t_(max_size + 1), the last of them zero.
     first = [most[:, None]] if known else []
     seen = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
@@ -187,10 +187,10 @@ class _Tests:
     reaches: Floats
 
 
-def _tests(measured: Measurements, level: int, drawn: list[Noise]) -> _Tests:
-    """Of the first sizes. drawn: the scales of the noise of each of them."""
-    places = {noise: t for t, noise in enumerate(dict.fromkeys(filter(None, drawn)))}
-    place = np.array([places.get(noise, 0) for noise in drawn])
+def _tests(measured: Measurements, level: int, drawn: list[Draws]) -> _Tests:
+    """Of the first sizes. drawn: the noise of each of them."""
+    places = {draws: t for t, draws in enumerate(dict.fromkeys(filter(None, drawn)))}
+    place = np.array([places.get(draws, 0) for draws in drawn])
     reaches = _reaches(measured, level)[:, :, : len(drawn)]
     for k, other in enumerate(WINDOWS):
         # No windows beyond these sizes.
@@ -224,7 +224,7 @@ def _reaches(measured: Measurements, level: int) -> Floats:
     for i, k in np.ndindex(reaches.shape[:2]):
         fits = (least <= WINDOWS[i]) & (WINDOWS[i] <= before) & (WINDOWS[k] <= after)
         for way in np.unique(ways[fits]):
-            found = reach(measured.scales[level][way], WINDOWS[i], WINDOWS[k], 1 - LEVEL)
+            found = reach(measured.noise[level][way], WINDOWS[i], WINDOWS[k], 1 - LEVEL)
             reaches[i, k, fits & (ways == way)] = found
     return reaches
 
@@ -320,20 +320,20 @@ def _two_sided(noisy: Ints, mean: Floats, t: Ints | int, v: Ints, tables: Tables
     return low + middle, high + middle
 
 
-def _alone(seen: Ints, drawn: list[Noise], low: Ints, high: Ints) -> None:
+def _alone(seen: Ints, drawn: list[Draws], low: Ints, high: Ints) -> None:
     """Intervals where the root is the only level: values of smaller sizes choose the test.
 
     If the values of t 16 to 31 sizes before are hardly above zero, the mean of the 16 values before t_s is an upper
     bound of t_s, and so of n_s. Elsewhere the test is two-sided and symmetric. seen: (1, sizes + 1). drawn: as in
-    `noises`; all scales are equal.
+    `draws_of`; all scales are equal.
     """
-    sizes, scale = seen.shape[1] - 1, drawn[-1][0]
-    even = np.array([table(noise).even for noise in drawn])
+    sizes, noise = seen.shape[1] - 1, drawn[-1][0]
+    even = np.array([table(draws).even for draws in drawn])
     difference = seen[0, :-1] - seen[0, 1:]
     low[0], high[0] = difference - even[:, 1], difference + even[:, 0]
     runs = np.lib.stride_tricks.sliding_window_view(seen[0, :sizes], 16).mean(axis=1) if sizes > 32 else np.empty(0)
-    places = np.flatnonzero(runs[1 : len(runs) - 16] <= 2 * float(scale)) + 32
-    bound = runs[places - 15] + reach(scale, 16, 0, 1 - LEVEL)
+    places = np.flatnonzero(runs[1 : len(runs) - 16] <= 2 * size(noise)) + 32
+    bound = runs[places - 15] + reach(noise, 16, 0, 1 - LEVEL)
     low[0, places], high[0, places] = 0, np.floor(bound + 1e-9 + 1e-15 * np.abs(bound)).astype(np.int64)
 
 
@@ -341,10 +341,10 @@ def _alone(seen: Ints, drawn: list[Noise], low: Ints, high: Ints) -> None:
 
 
 def _from_counts(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints) -> None:
-    values, noise = measured.values[level], measured.scales[level]
+    values, draws = measured.values[level], measured.noise[level]
     found = _elsewhere(measured, level)
     if found is None:
-        below, above = table(noise).even
+        below, above = table(draws).even
         low[:], high[:] = values - above, values + below
         return
     parent, rows, row_variances, _ = found
@@ -352,11 +352,11 @@ def _from_counts(measured: Measurements, level: int, most: Ints, low: Ints, high
     shape, shape_variances = (np.array(part) for part in zip(*fitted, strict=True))
     for block in _blocks(*low.shape):
         given = values[block], measured.totals is not None, most[block, None], shape[parent[block]]
-        low[block], high[block] = _of_counts(*given, shape_variances[parent[block]], noise)
+        low[block], high[block] = _of_counts(*given, shape_variances[parent[block]], draws)
 
 
 def _of_counts(
-    seen: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, noise: Noise
+    seen: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, draws: Draws
 ) -> tuple[Ints, Ints]:
     """Two-sided intervals of some regions. shape, shape_variances: of each region's parent.
 
@@ -370,10 +370,10 @@ def _of_counts(
         rest = np.maximum(_before(square) + squares[:, 1:], 1e-9 * squares[:, :1] + 1e-6)
         # Sums before a size and after it, because a difference of two float sums would still contain rounding errors
         # that depend on the size.
-        share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(noise[0]) / rest
+        share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(draws[0]) / rest
     mean = np.minimum(share * shape, most)
     spread = _spread(mean) + share * share * shape_variances + shape * shape * unsure
-    found = tables([noise])
+    found = tables([draws])
     return _two_sided(seen, mean, 0, _prior(spread, found.scale), found)
 
 
@@ -392,7 +392,7 @@ def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
     """95 % intervals around the noisy values, cut to what is possible and widened to include the released numbers."""
     low, high = [], []
     for level, (noisy, released) in enumerate(zip(measured.histograms(), levels, strict=True)):
-        q = margin(measured.scales[level] * measured.query.terms, LEVEL)
+        q = margin(measured.noise[level] * measured.query.terms, LEVEL)
         most = np.iinfo(np.int64).max if measured.totals is None else measured.totals[level][:, None]
         low.append(np.minimum(np.clip(noisy - q, 0, most), released))
         high.append(np.maximum(np.clip(noisy + q, 0, most), released))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from duckanon.engines.groups.hierarchy import Ints
@@ -18,7 +16,7 @@ _FIRST_WINDOW = 16
 Row = tuple[list[tuple[int, int]], float, float]
 
 
-def refuse_large(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
+def refuse_large(regions: tuple[int, ...], sizes: int, scales: tuple[float, ...]) -> None:
     """Raises InvalidInput for programs too large for HiGHS: too many numbers, or too much noise on them."""
     if sum(r * sizes * (2 * _FIRST_WINDOW + 8 * scale) for r, scale in zip(regions, scales, strict=True)) > _MOST:
         raise InvalidInput("The integer program would be too large for HiGHS: take h_dp, c_dp or auto.")

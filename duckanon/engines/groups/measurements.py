@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from duckanon.engines.groups.discrete_laplace import variance
+from duckanon.engines.groups.draws import variance
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 from duckanon.engines.groups.queries import Query
+from duckanon.engines.noise import Noise
 
 # The most groups that a table may have, so that sums of counts and noise are exact in floats. A public constant.
 MOST = 10**15
@@ -18,17 +18,17 @@ MOST = 10**15
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A first measurement of the root, by which `Split.choose` chose. values: int64, with noise of this scale."""
+    """A first measurement of the root, by which `Split.choose` chose. values: int64, with noise of this kind."""
 
     values: Ints
-    scale: Fraction
+    noise: Noise
 
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
     """Noisy values of one query at every level.
 
-    values: one int64 array a level, root to leaves, shaped as the query makes them. scales: of the noise, for each
+    values: one int64 array a level, root to leaves, shaped as the query makes them. noise: for each
     level one for each way of `Split`. ways: which of them, for each value of a row; zeros if there is one way. look: by
     which the ways were chosen, if there are several. totals: the number of groups of each region, one int64 array a
     level, where that is public; else None.
@@ -38,7 +38,7 @@ class Measurements:
     max_size: int
     query: Query
     values: tuple[Ints, ...]
-    scales: tuple[tuple[Fraction, ...], ...]
+    noise: tuple[tuple[Noise, ...], ...]
     ways: Ints
     totals: tuple[Ints, ...] | None
     look: Look | None = None
@@ -50,7 +50,7 @@ class Measurements:
 
     def variances(self, level: int) -> Floats:
         """The variance of the noise on each value of a row."""
-        return np.array([variance(scale) for scale in self.scales[level]])[self.ways]
+        return np.array([variance(noise) for noise in self.noise[level]])[self.ways]
 
     def histograms(self) -> tuple[Ints, ...]:
         """Noisy numbers of groups, (regions, max_size) a level: unbiased, neither consistent nor non-negative."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 from duckanon.engines import registry
 from duckanon.engines.groups.auto import auto
 from duckanon.engines.groups.chain import chain
 from duckanon.engines.groups.integer_programs import c_exact, h_exact, refuse_large
+from duckanon.engines.groups.loss import Loss
 from duckanon.engines.groups.measurements import Estimate, Measurements
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, INNER, Privacy, Query
 from duckanon.engines.groups.relaxed_least_squares import c_relaxed, h_relaxed
@@ -27,32 +27,32 @@ class Mechanism(registry.Method[Callable[[Measurements], Estimate]]):
     public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
     holds the derivation of the sensitivity. refuse: raises InvalidInput where the number of regions of each level, the
     number of sizes and the scales of noise are too much for it. plain: what is measured instead where that needs
-    `_DEARER` times less noise, or less still. model: whether the mechanism has intervals of its own. by_size: whether
+    `DEARER` times less noise, or less still. model: whether the mechanism has intervals of its own. by_size: whether
     noise on t_s may have another scale for each size (`split`).
     """
 
     public: Query
     private: Query | None
-    refuse: Callable[[tuple[int, ...], int, tuple[Fraction, ...]], None] = lambda _regions, _sizes, _scales: None
+    refuse: Callable[[tuple[int, ...], int, tuple[float, ...]], None] = lambda _regions, _sizes, _scales: None
     plain: Query | None = None
     model: bool = False
     by_size: bool = False
 
-    def query(self, public: bool, privacy: Privacy, sizes: int) -> Query:
+    def query(self, public: bool, privacy: Privacy, sizes: int, loss: Loss) -> Query:
         """What is measured: chosen by the noise that it needs, from public facts alone.
 
         A mechanism that has no query for private totals must not be asked for one.
         """
         query = self.public if public else self.private
         assert query is not None, "refused when the arguments were checked"
-        if self.plain and query.distance(privacy, 1, sizes) >= _DEARER * self.plain.distance(privacy, 1, sizes):
+        if self.plain and loss.moved(query, privacy, 1, sizes) >= DEARER * loss.moved(self.plain, privacy, 1, sizes):
             return self.plain
         return query
 
 
 # Counts themselves get the noise if noise on cumulative counts would be so many times wider: "quantities" in
 # docs/benchmarks.md.
-_DEARER = 1.5
+DEARER = 1.5
 _PAPER = "Fioretto, Van Hentenryck and Zhu 2021, "
 
 METHODS = registry.by_name(

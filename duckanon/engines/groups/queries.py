@@ -24,6 +24,13 @@ histogram   n_s alone: 1.
 forward     c_j for all j >= s, at s = 1 every size there is.
 above       t_j for 1 <= j <= s: at most `largest`.
 chain       all entries from (s, region) on: at s = 1, in the first region, every size of every region.
+
+Squares, for Gaussian noise: the differences' squares, added up (L2). One record, and one group as a whole, change each
+entry by one at most, so these are the same numbers as above. A path of `contributions` tables is as long as its steps
+together (triangle inequality), so for records the squares are those of one record times contributions^2: it is so far
+where all of a unit's records are in groups of one size and region. The inequality holds for any norm that weighs the
+entries, and so where noise differs by size (`split`): a path's privacy loss is at most contributions^2 times that of
+one record.
 """
 
 from __future__ import annotations
@@ -74,6 +81,12 @@ class Query:
         if privacy.unit == "group":
             return self.whole(regions, sizes, min(privacy.contributions * privacy.step, sizes))
         return privacy.contributions * self.sensitivity(regions, privacy.step)
+
+    def squares(self, privacy: Privacy, regions: int, sizes: int) -> int:
+        """The square of the largest L2 distance between neighbours at a level of so many regions."""
+        if privacy.unit == "group":
+            return self.distance(privacy, regions, sizes)
+        return privacy.contributions**2 * self.sensitivity(regions, privacy.step)
 
 
 def _above(groups: Ints) -> Ints:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.engines.groups.confidence_intervals import from_noise, guaranteed
+from duckanon.engines.groups.draws import size, variance
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.engines.groups.loss import Concentrated, Loss, Pure
 from duckanon.engines.groups.measurements import MOST, Estimate, Look, Measurements
-from duckanon.engines.groups.methods import METHODS, Mechanism
+from duckanon.engines.groups.methods import DEARER, METHODS, Mechanism
 from duckanon.engines.groups.queries import ABOVE, INNER, Privacy, Query, Unit
 from duckanon.engines.groups.split import Split, as_asked, by_size
-from duckanon.engines.randomness import Entropy, Source, check_scale, double_geometric
+from duckanon.engines.noise import Noise
+from duckanon.engines.randomness import Entropy, Source
 from duckanon.engines.registry import named
 from duckanon.errors import DuckanonError, InvalidInput
 
@@ -50,7 +54,7 @@ class LevelRelease:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """A differentially private release. levels: one a level, from the root to the leaves. split: of epsilon."""
+    """A differentially private release. levels: one a level, from the root to the leaves. split: of its loss."""
 
     levels: tuple[LevelRelease, ...]
     split: Split
@@ -60,7 +64,8 @@ def release(
     hierarchy: Hierarchy,
     groups: NDArray[np.int64],
     *,
-    epsilon: Fraction,
+    epsilon: Fraction | None = None,
+    rho: Fraction | None = None,
     mechanism: str = "auto",
     totals: Totals = "public",
     split: tuple[Fraction, ...] | None = None,
@@ -72,9 +77,10 @@ def release(
 ) -> Release:
     """Release how many groups of each size lie in each region, with epsilon-differential privacy.
 
+    rho: instead of an epsilon, for zero-concentrated differential privacy, with Gaussian noise.
     groups: int64 of shape (leaves, max_size); groups[r, s - 1] is the number of groups of size s in leaf region r.
     totals: whether the number of groups of each region is public (and then kept), or private. Neighbours: RELATIONS.
-    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one, alike for all sizes;
+    split: positive shares of either, one a level from the root to the leaves, that add up to one, alike for all sizes;
     None: equal ones or, for `auto`, chosen for each size (`split`).
     sensitivity: by how many sizes one record can move a group. contributions: how many records a privacy unit has at
     most. unit: 'record', its records lie in any groups; 'group', they are one whole group, in one leaf region. More
@@ -89,6 +95,7 @@ def release(
         hierarchy,
         groups,
         epsilon=epsilon,
+        rho=rho,
         mechanism=mechanism,
         totals=totals,
         split=split,
@@ -101,11 +108,12 @@ def release(
 
 def check(
     *,
-    epsilon: Fraction,
+    depth: int,
+    epsilon: Fraction | None = None,
+    rho: Fraction | None = None,
     mechanism: str,
     totals: Totals,
     split: tuple[Fraction, ...] | None,
-    depth: int,
     sensitivity: int = 1,
     contributions: int = 1,
     unit: Unit = "record",
@@ -120,15 +128,15 @@ def check(
         raise InvalidInput("intervals must be 'guaranteed' or 'model'.")
     if intervals == "model" and not chosen.model:
         raise InvalidInput(f"{mechanism} has no model: its intervals are 'guaranteed'.")
-    as_asked(epsilon, split, depth)
+    as_asked(_loss(epsilon, rho), split, depth)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A release whose checks have all passed: it can be charged, and then drawn.
 
-    groups: int64 of shape (leaves, max_size). query: what gets noise. split: of epsilon. distances: the sensitivity of
-    the query at each level.
+    groups: int64 of shape (leaves, max_size). query: what gets noise. privacy: what that noise protects. split: of what
+    the release costs.
     """
 
     hierarchy: Hierarchy
@@ -136,16 +144,24 @@ class Plan:
     mechanism: str
     totals: Totals
     query: Query
+    privacy: Privacy
     split: Split
-    distances: tuple[int, ...]
     intervals: Intervals
 
     @property
-    def scales(self) -> tuple[tuple[Fraction, ...], ...]:
-        """The scales of the noise: for each level one for each way of the split."""
+    def noise(self) -> tuple[tuple[Noise, ...], ...]:
+        """For each level the noise of each way of the split."""
         return tuple(
-            tuple(distance / way[level] for way in self.split.ways) for level, distance in enumerate(self.distances)
+            tuple(self._for_part(level, way[level]) for way in self.split.ways) for level in range(self.hierarchy.depth)
         )
+
+    @property
+    def noise_of_look(self) -> Noise:
+        return self._for_part(0, self.split.look)
+
+    def _for_part(self, level: int, part: Fraction) -> Noise:
+        regions, sizes = self.hierarchy.sizes[level], self.groups.shape[1]
+        return self.split.loss.noise(self.query, self.privacy, regions, sizes, part)
 
     def _intervals(
         self, measured: Measurements, levels: tuple[Ints, ...], estimate: Estimate
@@ -170,16 +186,18 @@ class Plan:
         """Look at the root, if the split has a look, and then measure every level in the ways that this chose."""
         ways, look = np.zeros(self.query.of(truth[0]).shape[1], dtype=np.int64), None
         if self.split.look:
-            look = look_at_root(truth[0], self.query, self.distances[0] / self.split.look, source)
-            ways = self.split.choose(look.values, tree.sizes[-1], self.distances[0])
-        return measure(tree, truth, self.query, self.scales, ways, look, self.totals == "public", source)
+            look = look_at_root(truth[0], self.query, self.noise_of_look, source)
+            rate = self.split.loss.rate(self.query, self.privacy, truth[0].shape[1], tree.depth)
+            ways = self.split.choose(look.values, tree.sizes[-1], rate)
+        return measure(tree, truth, self.query, self.noise, ways, look, self.totals == "public", source)
 
 
 def plan(
     hierarchy: Hierarchy,
     groups: NDArray[np.int64],
     *,
-    epsilon: Fraction,
+    epsilon: Fraction | None = None,
+    rho: Fraction | None = None,
     mechanism: str = "auto",
     totals: Totals = "public",
     split: tuple[Fraction, ...] | None = None,
@@ -188,7 +206,7 @@ def plan(
     unit: Unit = "record",
     intervals: Intervals = "guaranteed",
 ) -> Plan:
-    """Check everything that a release may be refused for, and divide epsilon. Arguments are those of `release`.
+    """Check everything that a release may be refused for, and divide what it costs. Arguments are those of `release`.
 
     Levels add up (sequential composition). The regions of a level are disjoint; the sensitivity is that of the whole
     level. A split by size is only for t_s, of which one record moves the same sizes at every level, and for records:
@@ -198,6 +216,7 @@ def plan(
     """
     check(
         epsilon=epsilon,
+        rho=rho,
         mechanism=mechanism,
         totals=totals,
         split=split,
@@ -209,17 +228,68 @@ def plan(
     )
     _check_groups(hierarchy, groups)
     sizes, privacy = groups.shape[1], Privacy(sensitivity, contributions, unit)
-    query = METHODS[mechanism].query(totals == "public", privacy, sizes)
-    distances = tuple(query.distance(privacy, regions, sizes) for regions in hierarchy.sizes)
+    loss = _loss(epsilon, rho)
+    query = METHODS[mechanism].query(totals == "public", privacy, sizes, loss)
     if METHODS[mechanism].by_size and split is None and unit == "record" and query in (ABOVE, INNER):
-        divided = by_size(epsilon, hierarchy.depth, sizes - (query is INNER))
+        divided = by_size(loss, hierarchy.depth, sizes - (query is INNER))
     else:
-        divided = as_asked(epsilon, split, hierarchy.depth)
-    planned = Plan(hierarchy, groups, mechanism, totals, query, divided, distances, intervals)
-    widest = tuple(map(max, planned.scales))
-    check_scale(max(widest))
-    METHODS[mechanism].refuse(hierarchy.sizes, sizes, widest)
+        divided = as_asked(loss, split, hierarchy.depth)
+    planned = Plan(hierarchy, groups, mechanism, totals, query, privacy, divided, intervals)
+    widest = [max(of_ways, key=size) for of_ways in planned.noise]
+    max(widest, key=size).check()
+    METHODS[mechanism].refuse(hierarchy.sizes, sizes, tuple(map(size, widest)))
     return planned
+
+
+def _loss(epsilon: Fraction | None, rho: Fraction | None) -> Loss:
+    if (epsilon is None) == (rho is None):
+        raise InvalidInput("A release costs either an epsilon or a rho.")
+    return Pure(Fraction(epsilon)) if epsilon is not None else Concentrated(Fraction(rho or 0))
+
+
+def is_gaussian_nearer(
+    *,
+    epsilon: Fraction,
+    rho: Fraction,
+    depth: int,
+    sizes: int,
+    mechanism: str,
+    totals: Totals,
+    split: tuple[Fraction, ...] | None,
+    sensitivity: int = 1,
+    contributions: int = 1,
+    unit: Unit = "record",
+    intervals: Intervals = "guaranteed",
+) -> bool:
+    """Whether Gaussian noise for rho has smaller standard deviations than Laplace noise for epsilon, in all levels
+    together. It follows from the arguments alone, which are those of `release`; what `check` refuses is no release.
+
+    What is measured may differ: then noise on n_s counts as `DEARER` times as wide. A chain is taken to have one
+    region.
+    """
+    try:
+        check(
+            epsilon=epsilon,
+            mechanism=mechanism,
+            totals=totals,
+            split=split,
+            depth=depth,
+            sensitivity=sensitivity,
+            contributions=contributions,
+            unit=unit,
+            intervals=intervals,
+        )
+    except InvalidInput:
+        return False
+    privacy, shares = Privacy(sensitivity, contributions, unit), split or (Fraction(1, depth),) * depth
+
+    def width(loss: Loss) -> float:
+        chosen = METHODS[mechanism]
+        query = chosen.query(totals == "public", privacy, sizes, loss)
+        noise = [loss.noise(query, privacy, 1, sizes, loss.total * share) for share in shares]
+        return sum(sqrt(variance(one)) for one in noise) * (DEARER if query is chosen.plain else 1)
+
+    return width(Concentrated(rho)) < width(Pure(epsilon))
 
 
 def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
@@ -230,17 +300,17 @@ def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
     return found
 
 
-def look_at_root(root: Ints, query: Query, scale: Fraction, source: Source) -> Look:
-    """The query of the root, with noise of this scale."""
+def look_at_root(root: Ints, query: Query, noise: Noise, source: Source) -> Look:
+    """The query of the root, with this noise."""
     exact = query.of(root)
-    return Look((exact + double_geometric(scale, exact.shape, source))[0], scale)
+    return Look((exact + _drawn(noise, exact, source))[0], noise)
 
 
 def measure(
     hierarchy: Hierarchy,
     truth: tuple[Ints, ...],
     query: Query,
-    scales: tuple[tuple[Fraction, ...], ...],
+    noise: tuple[tuple[Noise, ...], ...],
     ways: Ints,
     look: Look | None,
     public: bool,
@@ -248,17 +318,22 @@ def measure(
 ) -> Measurements:
     """The query of every level, with noise on each of its values. Arguments as in `Measurements`."""
     values = []
-    for level, of_ways in zip(truth, scales, strict=True):
+    for level, of_ways in zip(truth, noise, strict=True):
         exact = query.of(level)
         if len(of_ways) == 1:
-            values.append(exact + double_geometric(of_ways[0], exact.shape, source))
+            values.append(exact + _drawn(of_ways[0], exact, source))
             continue
         for way in np.unique(ways):
             own = exact[:, ways == way]
-            exact[:, ways == way] = own + double_geometric(of_ways[way], own.shape, source)
+            exact[:, ways == way] = own + _drawn(of_ways[way], own, source)
         values.append(exact)
     known = tuple(level.sum(axis=1) for level in truth) if public else None
-    return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), scales, ways, known, look)
+    return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), noise, ways, known, look)
+
+
+def _drawn(noise: Noise, exact: Ints, source: Source) -> Ints:
+    found: Ints = noise.draw(exact.shape, source, is_wide=False)
+    return found
 
 
 def _mechanism(mechanism: str, totals: Totals) -> Mechanism:

@@ -13,8 +13,6 @@ reached is doubled.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from duckanon.engines.array_kernels import assign
@@ -27,7 +25,7 @@ from duckanon.errors import InvalidInput
 _FIRST_WINDOW = 256
 
 
-def refuse_wide(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
+def refuse_wide(regions: tuple[int, ...], sizes: int, scales: tuple[float, ...]) -> None:
     """Raises InvalidInput where windows as wide as the noise would need too much memory or time: minutes, gigabytes."""
     cells = (sum(regions[:-1]) + 1) * int(32 * max(scales))
     if cells > 10**8 or cells * sizes > 2 * 10**10:

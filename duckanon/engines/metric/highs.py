@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.highs import new_highs
+from duckanon.engines.highs import new_highs, solve
 from duckanon.engines.metric.scaled_program import FINEST
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Model:
             # HiGHS's clock runs on from solve to solve.
             left = max(0.0, until - monotonic())
             self._highs.setOptionValue("time_limit", min(self._highs.getRunTime() + left, 1e9))
-            self._highs.run()
+            solve(self._highs)
             optimal = self._highs.getModelStatus() == self._optimal
             for option in attempt:
                 self._highs.setOptionValue(option, self._usual[option])

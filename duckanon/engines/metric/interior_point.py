@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.cancellation import check
+
 Floats = npt.NDArray[np.float64]
 
 _STEPS = 80
@@ -95,6 +97,7 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, until: fl
             found, converged = outcome
             if converged:
                 return found
+    check()
     left = until - monotonic()
     return None if left <= 0 else _vertex(rows, cost, right, left) or found
 
@@ -140,6 +143,7 @@ def _solve(
             converged = True
             break
         # A step of a large program takes long, so one that would end too late is not begun.
+        check()
         now = monotonic()
         if now + (now - before) >= until:
             return None
@@ -149,9 +153,13 @@ def _solve(
         factor = _factor(rows, weight, accurate)
 
         towards = partial(_direction, rows, weight, factor, s, primal, dual)
-        dx, dy, ds = towards(-x * s)
-        reached = float((x + _longest(x, dx) * dx) @ (s + _longest(s, ds) * ds)) / len(x)
-        dx, dy, ds = towards((reached / mu) ** 3 * mu - x * s - dx * ds)
+        # A direction that leaves the range of floats is no step: what was reached is not precise enough then.
+        with np.errstate(over="ignore", invalid="ignore"):
+            dx, dy, ds = towards(-x * s)
+            reached = float((x + _longest(x, dx) * dx) @ (s + _longest(s, ds) * ds)) / len(x)
+            dx, dy, ds = towards((reached / mu) ** 3 * mu - x * s - dx * ds)
+        if not all(np.isfinite(one).all() for one in (dx, dy, ds)):
+            break
         forward, upward = _longest(x, dx), _longest(s, ds)
         forward = 0.995 * forward if forward < 1 else 1.0
         upward = 0.995 * upward if upward < 1 else 1.0

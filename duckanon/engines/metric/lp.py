@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from duckanon.cancellation import within
 from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step
 from duckanon.engines.metric.scaled_program import FINEST, Scaled
@@ -29,8 +30,9 @@ def lp(program: Program, limits: Limits) -> Solution:
     scaled = Scaled(program)
     place = np.arange(nodes) * outputs
     options = {"primal_feasibility_tolerance": FINEST, "dual_feasibility_tolerance": FINEST}
-    if limits.left < float("inf"):
-        options["time_limit"] = limits.left
+    left = within(limits.left)
+    if left < float("inf"):
+        options["time_limit"] = left
     ratios = scaled.ratios(*program.edges.ends, program.edges.length, place, nodes * outputs)
     found = linprog(
         scaled.cost.ravel(),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.cancellation import within
 from duckanon.engines.metric.certificate import Certificate, certify
 from duckanon.engines.metric.domain import Domain
 from duckanon.engines.metric.graph import FEW, Component, Graph, mdp_graph
@@ -105,7 +106,7 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
     tell: called after each iteration with the number of the part and the bounds.
     Raises InvalidInput for isolated records (unless allowed), and what the method raises.
     """
-    until = monotonic() + options.time_limit
+    until = monotonic() + within(options.time_limit)
     graph = mdp_graph(domain.distances, domain.epsilon, domain.radius, options.threads)
     alone = _isolated(graph, options.isolated)
     suppressed = alone if options.isolated == "suppress" else np.zeros(len(alone), dtype=np.bool_)

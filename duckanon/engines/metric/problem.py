@@ -10,6 +10,7 @@ from time import monotonic
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.cancellation import check
 from duckanon.engines.metric.graph import Component, Edges, shortest_paths
 
 Floats = npt.NDArray[np.float64]
@@ -62,11 +63,13 @@ class Limits:
 
     @property
     def expired(self) -> bool:
+        check()
         return monotonic() >= self.until
 
     @property
     def left(self) -> float:
         """Seconds."""
+        check()
         return max(0.0, self.until - monotonic())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import Plan
+from duckanon.engines.noise import Gaussian, Laplace, Noise
 
 TREES = {
     "root": Hierarchy(),
@@ -71,24 +72,55 @@ def of_units(groups: np.ndarray, step: int, contributions: int, unit: str) -> li
     return reached
 
 
+def scale_of(noise: Noise) -> Fraction:
+    assert isinstance(noise, Laplace)
+    return noise.scale
+
+
 def privacy_loss(plan: Plan, before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Fraction:
     """The largest log-ratio of an outcome between two tables, exactly, whatever the look has chosen.
 
-    before, after: the groups of each level. A value with noise of scale b gets an outcome at most e^(d / b) times as
-    likely if it moves by d, some outcome is that much more likely, and the values' noise is independent. The look is
-    one of the outcomes; each choice of a way for each size may follow from it.
+    before, after: the groups of each level. A value with Laplace noise of scale b gets an outcome at most e^(d / b)
+    times as likely if it moves by d, some outcome is that much more likely, and the values' noise is independent. The
+    look is one of the outcomes; each choice of a way for each size may follow from it.
     """
     moved = [np.abs(plan.query.of(a) - plan.query.of(b)) for a, b in zip(before, after, strict=True)]
+    scales = [[scale_of(one) for one in level] for level in plan.noise]
     if len(plan.split.ways) == 1:
-        levels = zip(moved, plan.scales, strict=True)
+        levels = zip(moved, scales, strict=True)
         return sum((Fraction(int(each.sum())) / scale for each, (scale,) in levels), Fraction(0))
-    found = Fraction(int(moved[0].sum())) / (plan.distances[0] / plan.split.look)
+    found = Fraction(int(moved[0].sum())) / scale_of(plan.noise_of_look)
     sizes = [each.sum(axis=0).tolist() for each in moved]
     for size in zip(*sizes, strict=True):
         # The levels' scales of one way, for all ways.
         found += max(
             sum((Fraction(each) / scale for each, scale in zip(size, way, strict=True)), Fraction(0))
-            for way in zip(*plan.scales, strict=True)
+            for way in zip(*scales, strict=True)
+        )
+    return found
+
+
+def variance_of(noise: Noise) -> Fraction:
+    assert isinstance(noise, Gaussian)
+    return noise.variance
+
+
+def concentrated_loss(plan: Plan, before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Fraction:
+    """The zero-concentrated rho between two tables, exactly, whatever the look has chosen.
+
+    A value with noise of variance v that moves by d costs d^2 / 2v (Canonne, Kamath and Steinke 2020, proposition 5),
+    and independent values add up. The look is one of them; each choice of a way for each size may follow from it.
+    """
+    squares = [(plan.query.of(a) - plan.query.of(b)) ** 2 for a, b in zip(before, after, strict=True)]
+    if len(plan.split.ways) == 1:
+        levels = zip(squares, plan.noise, strict=True)
+        return sum((Fraction(int(each.sum())) / (2 * variance_of(one)) for each, (one,) in levels), Fraction(0))
+    found = Fraction(int(squares[0].sum())) / (2 * variance_of(plan.noise_of_look))
+    for size in zip(*[each.sum(axis=0).tolist() for each in squares], strict=True):
+        # The levels' noise of one way, for all ways.
+        found += max(
+            sum((each / (2 * variance_of(one)) for each, one in zip(size, way, strict=True)), Fraction(0))
+            for way in zip(*plan.noise, strict=True)
         )
     return found
 

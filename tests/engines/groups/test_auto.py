@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from duckanon.engines.groups.confidence_intervals import tail
 from duckanon.engines.groups.controlled_rounding import Margins, balance, column, project_to_sum, whole
-from duckanon.engines.groups.discrete_laplace import margin, variance
+from duckanon.engines.groups.draws import margin, variance
 from duckanon.engines.groups.empirical_bayes import cells, posterior_cells
 from duckanon.engines.groups.gaussian_conditioning import Model, Posterior, condition
 from duckanon.engines.groups.hierarchy import Hierarchy
@@ -22,6 +22,7 @@ from duckanon.engines.groups.queries import ABOVE
 from duckanon.engines.groups.region_totals import _estimate, _estimate_plain
 from duckanon.engines.groups.relaxed_least_squares import downwards, upwards
 from duckanon.engines.groups.release import Intervals, Totals, release
+from duckanon.engines.noise import Laplace
 from duckanon.engines.randomness import double_geometric
 from tests.amounts import many
 from tests.engines.groups.plain import tables
@@ -311,9 +312,10 @@ def test_sparse_numbers(noisy: list[int], variance: float) -> None:
 def test_the_facts_of_the_noise() -> None:
     for scale in (Fraction(1, 3), Fraction(2), Fraction(30)):
         draws = double_geometric(scale, (2, 200_000), Seeded(2))
-        assert variance(scale) == pytest.approx(draws.var(), rel=0.05)
+        assert variance(Laplace(scale)) == pytest.approx(draws.var(), rel=0.05)
         other = double_geometric(scale * Fraction(3, 2), 200_000, Seeded(5))
-        noises = (scale,), (scale, scale), (scale, scale * Fraction(3, 2))
+        one, two = Laplace(scale), Laplace(scale * Fraction(3, 2))
+        noises = (one,), (one, one), (one, two)
         for noise, sample in zip(noises, (draws[0], draws[0] - draws[1], draws[0] - other), strict=True):
             q = margin(noise, 0.95)
             assert (np.abs(sample) <= q).mean() > 0.948
@@ -326,7 +328,7 @@ def test_tails_are_bounded() -> None:
     noisy = truth + double_geometric(scale, (200, 300), Seeded(3))
     # From size 61 on there is less noise.
     noisy[:, 60:] = truth[60:] + double_geometric(scale / 3, (200, 240), Seeded(4))
-    bound = tail(noisy, np.repeat([variance(scale), variance(scale / 3)], [60, 240]))
+    bound = tail(noisy, np.repeat([variance(Laplace(scale)), variance(Laplace(scale / 3))], [60, 240]))
     assert (bound >= truth).mean() > 0.99
     assert (bound[:, :15] == 2**62).all()
     assert bound[:, -1].mean() < 20
@@ -353,7 +355,7 @@ def test_shrinking_halves_the_error(epsilon: Fraction) -> None:
     noisy = (ABOVE.of(states) + double_geometric(scale, states.shape, Seeded(1))).astype(float)
     totals = states.sum(axis=1)
     noisy[:, 0] = totals
-    found = cells(root, np.zeros(30, dtype=np.int64), totals, noisy, np.full(noisy.shape, variance(scale)))
+    found = cells(root, np.zeros(30, dtype=np.int64), totals, noisy, np.full(noisy.shape, variance(Laplace(scale))))
     mean, _ = posterior_cells(found, 12)
     error = np.abs(mean.reshape(states.shape) - states).sum()
     raw = np.abs(-np.diff(noisy, axis=1, append=0) - states).sum()

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from duckanon.engines.groups import confidence_intervals
 from duckanon.engines.groups.acceptance_regions import VARIANCES, ends, table, tables
-from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, reach, variance
+from duckanon.engines.groups.draws import WINDOWS, Draws, reach, variance
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic_regression import sparse
 from duckanon.engines.groups.measurements import MOST, Measurements
 from duckanon.engines.groups.queries import ABOVE, HISTOGRAM, INNER
 from duckanon.engines.groups.release import measure
+from duckanon.engines.noise import Gaussian, Laplace
 from tests.amounts import many
 from tests.engines.seeded import Seeded
 
@@ -33,12 +34,13 @@ def measurements(draw: st.DrawFn, histogram: bool) -> Measurements:
     # Scales differ by size in a few runs, or not at all.
     ways = np.sort(rng.integers(0, draw(st.sampled_from([1, 3])), query.of(groups).shape[1]))
     ways = np.zeros_like(ways) if histogram else ways[:: draw(st.sampled_from([1, -1]))]
-    scales = tuple(tuple(Fraction(x) for x in draw(st.permutations(["1/2", "3", "20"]))) for _ in range(3))
+    kind = draw(st.sampled_from([lambda x: Laplace(Fraction(x)), lambda x: Gaussian(Fraction(x) ** 2)]))
+    noise = tuple(tuple(kind(x) for x in draw(st.permutations(["1/2", "3", "20"]))) for _ in range(3))
     return measure(
         TREE,
         TREE.levels(groups),
         query,
-        tuple(one[: ways.max(initial=0) + 1] for one in scales),
+        tuple(one[: ways.max(initial=0) + 1] for one in noise),
         ways,
         None,
         public,
@@ -46,7 +48,7 @@ def measurements(draw: st.DrawFn, histogram: bool) -> Measurements:
     )
 
 
-def two_sided(noisy: int, mean: float, noise: Noise, spread: float) -> tuple[int, int]:
+def two_sided(noisy: int, mean: float, noise: Draws, spread: float) -> tuple[int, int]:
     middle, v = int(np.rint(mean)), int((spread > VARIANCES * table(noise).scale ** 2).sum())
     (low,), (high,) = ends(np.array([noisy - middle]), 0, v, tables([noise]))
     return low + middle, high + middle
@@ -54,7 +56,7 @@ def two_sided(noisy: int, mean: float, noise: Noise, spread: float) -> tuple[int
 
 def doubts_of(case: Measurements, level: int) -> list[float]:
     """The variances of the noise on t_1 to t_(max_size + 1)."""
-    found = [variance(case.scales[level][way]) for way in case.ways]
+    found = [variance(case.noise[level][way]) for way in case.ways]
     return [*[0.0] * (case.totals is not None), *found, 0.0]
 
 
@@ -69,7 +71,7 @@ def chosen_above(case: Measurements, level: int, region: int, s: int, seen: np.n
     """
     known = case.totals is not None
     # Of t_1 to t_(max_size + 1): None where there is no noise.
-    scale = [*[None] * known, *(case.scales[level][way] for way in case.ways), None]
+    scale = [*[None] * known, *(case.noise[level][way] for way in case.ways), None]
     if level:
         rows, parent = case.values[level - 1], TREE.parents[level - 1][region]
         whole, doubt = (case.totals[level - 1] if case.totals else None), doubts_of(case, level - 1)
@@ -151,16 +153,16 @@ def interval_above(test: list[Any], seen: np.ndarray, s: int) -> tuple[tuple[int
 def chosen_counts(case: Measurements, level: int, region: int, s: int, seen: np.ndarray, most: float) -> list[float]:
     """What is expected of size s + 1 and how surely, without looking at it."""
     if level:
-        row, doubt = case.values[level - 1][TREE.parents[level - 1][region]], variance(*case.scales[level - 1])
+        row, doubt = case.values[level - 1][TREE.parents[level - 1][region]], variance(*case.noise[level - 1])
     else:
-        row, doubt = case.values[1].sum(axis=0), 2 * variance(*case.scales[1])
+        row, doubt = case.values[1].sum(axis=0), 2 * variance(*case.noise[1])
     shape, doubts = sparse(row.astype(float), doubt)
     others = np.arange(len(shape)) != s
     if case.totals is not None:
         share, unsure = most / max(shape.sum(), 1.0), 0.0
     else:
         rest = max((shape[others] ** 2).sum(), 1e-9 * (shape**2).sum() + 1e-6)
-        share, unsure = max((shape[others] * seen[others]).sum(), 0.0) / rest, variance(*case.scales[level]) / rest
+        share, unsure = max((shape[others] * seen[others]).sum(), 0.0) / rest, variance(*case.noise[level]) / rest
     mean = min(share * shape[s], most)
     return [mean, likely(mean) + share**2 * doubts[s] + shape[s] ** 2 * unsure]
 
@@ -177,7 +179,7 @@ def test_tests_on_counts(case: Measurements) -> None:
             # It is tested, and has no part in choosing the test.
             seen[s] = np.nan
             mean, spread = chosen_counts(case, level, region, s, seen, float(totals[region]))
-            found = two_sided(int(values[region, s]), mean, case.scales[level], spread)
+            found = two_sided(int(values[region, s]), mean, case.noise[level], spread)
             # Floats that add up in another order may round the expectation the other way.
             if abs(mean % 1 - 0.5) > 1e-6:
                 assert (low[region, s], high[region, s]) == pytest.approx(found)

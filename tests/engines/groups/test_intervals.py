@@ -11,34 +11,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from duckanon.engines.groups import acceptance_regions, confidence_intervals, discrete_laplace
+from duckanon.engines.groups import acceptance_regions, confidence_intervals, draws
 from duckanon.engines.groups.acceptance_regions import VARIANCES, Tables, ends, table, tables
-from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, quantiles, reach
+from duckanon.engines.groups.draws import WINDOWS, Draws, quantiles, reach, size
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import Totals, release
-from duckanon.engines.randomness import double_geometric
+from duckanon.engines.noise import Gaussian, Laplace, Noise
 from tests.amounts import many
 from tests.engines.seeded import Seeded
 
 SCALES = [Fraction(1, 9), Fraction(1, 2), Fraction(1), Fraction(5, 2), Fraction(7), Fraction(30)]
 # One draw, the difference of two, and of two with different scales.
-NOISES: list[Noise] = [(scale,) for scale in SCALES] + [(scale, scale) for scale in SCALES]
-UNEQUAL: list[Noise] = [(scale * part, scale) for scale in SCALES for part in map(Fraction, ("1/3", "9/10", "51/50"))]
-NOISES += UNEQUAL
+PARTS = [(), ("1",), ("1/3",), ("9/10",), ("51/50",)]
+KINDS_OF: dict[str, Callable[[Fraction], Noise]] = {"laplace": Laplace, "gaussian": lambda scale: Gaussian(scale**2)}
+NOISES: list[Draws] = [
+    (*(kind(scale * Fraction(part)) for part in parts), kind(scale))
+    for kind in KINDS_OF.values()
+    for scale in SCALES
+    for parts in PARTS
+]
 
 
-def chances(noise: Noise, widest: int = 60) -> np.ndarray:
+def chances(noise: Draws, widest: int = 60) -> np.ndarray:
     """P(X = v) for v around the middle: one draw, or the difference of two, by the definition."""
     found = np.ones(1)
-    for scale in noise:
-        half = int(widest * scale) + widest
-        a = np.exp(-1 / float(scale))
-        found = np.convolve(found, (1 - a) / (1 + a) * a ** np.abs(np.arange(-half, half + 1)))
+    for one in noise:
+        half = int(widest * size(one)) + widest
+        v = np.abs(np.arange(-half, half + 1.0))
+        # Small ones lose no digits.
+        weights = np.exp(-v / size(one) if isinstance(one, Laplace) else -((v / size(one)) ** 2) / 2)
+        found = np.convolve(found, weights / weights.sum())
     return found
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_quantiles_are_the_smallest(noise: Noise) -> None:
+def test_quantiles_are_the_smallest(noise: Draws) -> None:
     p = chances(noise)
     wanted = np.array([0.4, 0.05, 0.025, 0.01, 0.0001])
     for chance, q in zip(wanted, quantiles(noise, wanted), strict=True):
@@ -50,8 +57,10 @@ def test_quantiles_are_the_smallest(noise: Noise) -> None:
 def test_quantiles_of_the_widest_noise() -> None:
     """Laplace's, but for a unit."""
     scale = Fraction(2**55)
-    assert quantiles((scale,), np.array([0.05]))[0] == pytest.approx(2**55 * np.log(10), rel=1e-9)
-    same, other = (quantiles((scale, two), np.array([0.05]))[0] for two in (scale, scale * Fraction(103, 100)))
+    assert quantiles((Laplace(scale),), np.array([0.05]))[0] == pytest.approx(2**55 * np.log(10), rel=1e-9)
+    same, other = (
+        quantiles((Laplace(scale), Laplace(two)), np.array([0.05]))[0] for two in (scale, scale * Fraction(103, 100))
+    )
     assert same * 1.013 < other < same * 1.017
 
 
@@ -59,24 +68,26 @@ def test_quantiles_of_the_widest_noise() -> None:
 @pytest.mark.parametrize("scale", SCALES[1:])
 def test_scales_that_are_nearly_equal_count_as_the_larger(scale: Fraction, near: str) -> None:
     """There the formula for two scales would lose digits; no tail is smaller than it is."""
-    noise, wanted = (scale, scale * Fraction(near)), np.array([0.4, 0.05, 0.025, 0.01, 0.0001])
+    noise, wanted = (Laplace(scale), Laplace(scale * Fraction(near))), np.array([0.4, 0.05, 0.025, 0.01, 0.0001])
     p = chances(noise)
     assert all(
         p[len(p) // 2 + q + 1 :].sum() <= chance for chance, q in zip(wanted, quantiles(noise, wanted), strict=True)
     )
-    assert (quantiles(noise, wanted) <= quantiles((scale * Fraction(near),) * 2, wanted)).all()
+    assert (quantiles(noise, wanted) <= quantiles((noise[1],) * 2, wanted)).all()
 
 
-def reaches(scale: Fraction, one: Callable[..., float] = reach) -> np.ndarray:
+def reaches(noise: Noise, one: Callable[..., float] = reach) -> np.ndarray:
     """For each pair of windows."""
-    return np.array([[one(scale, many, other, 0.05) for other in WINDOWS] for many in WINDOWS])
+    return np.array([[one(noise, many, other, 0.05) for other in WINDOWS] for many in WINDOWS])
 
 
+@pytest.mark.parametrize("kind", KINDS_OF)
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(1), Fraction(5, 2)])
-def test_reaches_are_quantiles_of_means(scale: Fraction) -> None:
+def test_reaches_are_quantiles_of_means(scale: Fraction, kind: str) -> None:
     """By convolution, on the lattice of a quarter, for windows of no value, one, and four."""
-    found = reaches(scale)
-    p = chances((scale,), widest=40)
+    noise = KINDS_OF[kind](scale)
+    found = reaches(noise)
+    p = chances((noise,), widest=40)
     spread = np.zeros(4 * len(p) - 3)
     spread[::4] = p
     fourth = np.convolve(np.convolve(p, p), np.convolve(p, p))
@@ -93,21 +104,22 @@ def test_reaches_are_quantiles_of_means(scale: Fraction) -> None:
 
 
 def test_wide_noise_is_bounded_by_its_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
-    scale = Fraction(700)
-    coarse = reaches(scale)
-    monkeypatch.setattr(discrete_laplace, "_LATTICE", 1000)
-    monkeypatch.setattr(discrete_laplace, "reach", reach.__wrapped__)
-    exact = reaches(scale, reach.__wrapped__)
+    noise = Laplace(Fraction(700))
+    coarse = reaches(noise)
+    monkeypatch.setattr(draws, "_LATTICE", 1000)
+    monkeypatch.setattr(draws, "reach", reach.__wrapped__)
+    exact = reaches(noise, reach.__wrapped__)
     # In units of 3: 2 more a side, and steps of a 512th of the scale.
     assert (coarse[1:] >= exact[1:] - 2).all()
     assert (coarse <= exact + 2 * 2 + 2).all()
 
 
 @pytest.mark.ci("six million draws; test_reaches_are_quantiles_of_means counts the chances of shorter windows")
-def test_reaches_hold_for_long_windows() -> None:
-    scale = Fraction(30)
-    draws = double_geometric(scale, (20_000, 320), Seeded(3))
-    found = reaches(scale)
+@pytest.mark.parametrize("kind", KINDS_OF)
+def test_reaches_hold_for_long_windows(kind: str) -> None:
+    drawn_from = KINDS_OF[kind](Fraction(30))
+    draws = drawn_from.draw((20_000, 320), Seeded(3), is_wide=False)
+    found = reaches(drawn_from)
     for i, length in enumerate(WINDOWS[1:], 1):
         for k, other in enumerate(WINDOWS[:4]):
             noise = draws[:, :length].mean(axis=1)
@@ -121,9 +133,9 @@ def intervals(found: Tables, t: int, v: int, farthest: int) -> np.ndarray:
     return np.column_stack(ends(np.arange(-farthest, farthest + 1), t, v, found))
 
 
-def least_coverage(noise: Noise, found: Tables, v: int) -> float:
+def least_coverage(noise: Draws, found: Tables, v: int) -> float:
     """Of every number from -30 to 30 scales from what was expected, by summing over all noise."""
-    p, reach = chances(noise), int(30 * max(noise)) + 3
+    p, reach = chances(noise), int(30 * max(map(size, noise))) + 3
     half = len(p) // 2
     # The second of three noises, so that those beside it would be seen.
     seen = intervals(found, 1, v, reach + half)
@@ -134,30 +146,33 @@ def least_coverage(noise: Noise, found: Tables, v: int) -> float:
     return float(min(covered))
 
 
-def between(noise: Noise) -> Tables:
+def between(noise: Draws) -> Tables:
     """The tables of three noises, the second being this one."""
-    return tables([(Fraction(2, 3),), noise, (Fraction(11), Fraction(3))])
+    return tables([(Laplace(Fraction(2, 3)),), noise, (Laplace(Fraction(11)), Laplace(Fraction(3)))])
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_every_number_is_covered(noise: Noise) -> None:
+def test_every_number_is_covered(noise: Draws) -> None:
     """Exactly, whatever was expected: no number is covered less than 95 times in a hundred."""
     for v in range(len(VARIANCES) + 1):
         assert least_coverage(noise, between(noise), v) >= 0.95
 
 
-def test_what_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", KINDS_OF)
+def test_what_is_too_narrow_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same count finds intervals for 94 %, those of noise of nine tenths of the scale, and of the smaller scale."""
     for noise, narrow in (((7, 7), ("6.3", "6.3")), ((7, 5), ("6.3", "4.5")), ((7, 5), (5, 5))):
-        assert least_coverage(tuple(map(Fraction, noise)), between(tuple(map(Fraction, narrow))), 3) < 0.95
+        wide, less = (tuple(KINDS_OF[kind](Fraction(one)) for one in each) for each in (noise, narrow))
+        assert least_coverage(wide, between(less), 3) < 0.95
     monkeypatch.setattr(acceptance_regions, "LEVEL", 0.94)
     monkeypatch.setattr(acceptance_regions, "table", table.__wrapped__)
-    assert least_coverage((Fraction(7), Fraction(5)), between((Fraction(7), Fraction(5))), 3) < 0.95
+    both = KINDS_OF[kind](Fraction(7)), KINDS_OF[kind](Fraction(5))
+    assert least_coverage(both, between(both), 3) < 0.95
 
 
 @settings(max_examples=many(40))
 @given(st.sampled_from(NOISES), st.integers(0, len(VARIANCES)), st.integers(-500, 500))
-def test_ends_are_those_of_what_is_accepted(noise: Noise, v: int, z: int) -> None:
+def test_ends_are_those_of_what_is_accepted(noise: Draws, v: int, z: int) -> None:
     """Number by number; with bins of several numbers it may be a little more."""
     one = table(noise)
     bins = np.arange(-one.start, one.start) * one.width
@@ -167,7 +182,7 @@ def test_ends_are_those_of_what_is_accepted(noise: Noise, v: int, z: int) -> Non
         for d in range(start, start + one.width)
         if d - lo <= z <= d + hi
     ]
-    if abs(z) < 10 * max(noise):
+    if abs(z) < 10 * max(map(size, noise)):
         low, high = intervals(between(noise), 1, v, abs(z))[z + abs(z)]
         assert low <= min(accepted)
         assert high >= max(accepted)
@@ -177,8 +192,8 @@ def test_ends_are_those_of_what_is_accepted(noise: Noise, v: int, z: int) -> Non
 
 def test_expected_numbers_have_short_intervals() -> None:
     """The point of it: shorter where the number is what was expected than the 8.23 scales of equal tails."""
-    scale = Fraction(30)
-    even, near = (intervals(tables([(scale, scale)]), 0, v, 30) for v in (len(VARIANCES), 0))
+    noise = Laplace(Fraction(30))
+    even, near = (intervals(tables([(noise, noise)]), 0, v, 30) for v in (len(VARIANCES), 0))
     assert np.diff(even).mean() == pytest.approx(8.23 * 30, rel=0.01)
     assert np.diff(near).mean() < 0.8 * np.diff(even).mean()
 
@@ -230,13 +245,20 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-def misses(table: str, runs: int, epsilon: Fraction, **given: Any) -> list[np.ndarray]:
+# Much noise, and little.
+LOSSES = [
+    [{"epsilon": Fraction(1, 10)}, {"epsilon": Fraction(2)}],
+    [{"rho": Fraction(1, 500)}, {"rho": Fraction(1)}],
+]
+
+
+def misses(table: str, runs: int, **given: Any) -> list[np.ndarray]:
     """How often each number is outside of its interval."""
     tree, groups = TABLES[table]
     truth = tree.levels(groups)
     found = [np.zeros(level.shape, dtype=np.int64) for level in truth]
     for seed in range(runs):
-        levels = release(tree, groups, epsilon=epsilon, source=Seeded(seed), **given).levels
+        levels = release(tree, groups, source=Seeded(seed), **given).levels
         for count, ours, level in zip(found, levels, truth, strict=True):
             count += (level < ours.low) | (level > ours.high)
     return found
@@ -250,13 +272,13 @@ def too_many(found: list[np.ndarray], runs: int) -> bool:
 
 @pytest.mark.ci("300 draws of each table; test_every_number_is_covered counts the chances exactly")
 @pytest.mark.parametrize(
-    ("table", "given", "epsilon"),
+    ("table", "given", "loss"),
     # Each table with each kind, at much noise and at little in turn.
-    [(table, KINDS[kind], (Fraction(1, 10), Fraction(2))[(at + kind) % 2])
-     for at, table in enumerate(TABLES) for kind in range(len(KINDS))],
+    [(table, KINDS[kind], losses[(at + kind) % 2])
+     for losses in LOSSES for at, table in enumerate(TABLES) for kind in range(len(KINDS))],
 )  # fmt: skip
-def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, Any], epsilon: Fraction) -> None:
-    found = misses(table, 300, epsilon, **given)
+def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, Any], loss: dict[str, Fraction]) -> None:
+    found = misses(table, 300, **loss, **given)
     assert not too_many(found, 300)
     # And all numbers together, which shows what no single one does.
     assert sum(level.sum() for level in found) <= 0.053 * 300 * sum(level.size for level in found)
@@ -266,23 +288,33 @@ def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, A
 @pytest.mark.parametrize("given", KINDS)
 def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
     """The same count rejects the model's intervals, in the region that is not like the others."""
-    found = misses("odd", 100, Fraction(1, 10), intervals="model", **given)
+    found = misses("odd", 100, epsilon=Fraction(1, 10), intervals="model", **given)
     assert too_many(found, 100)
     assert found[1][-1].max() > 20
 
 
 @pytest.mark.ci("that the test by draws sees narrow intervals")
+@pytest.mark.parametrize("loss", [much for much, _ in LOSSES])
 @pytest.mark.parametrize("given", KINDS)
-def test_narrow_intervals_are_rejected(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_intervals_are_rejected(
+    given: dict[str, Any], loss: dict[str, Fraction], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tails as if the noise had three quarters of its scale."""
     three_quarters, of_windows, of_noises = Fraction(3, 4), reach, tables
-    monkeypatch.setattr(confidence_intervals, "reach", lambda scale, *rest: of_windows(scale * three_quarters, *rest))
+
+    def less(noise: Noise) -> Noise:
+        if isinstance(noise, Laplace):
+            return Laplace(noise.scale * three_quarters)
+        assert isinstance(noise, Gaussian)
+        return Gaussian(noise.variance * three_quarters**2)
+
+    monkeypatch.setattr(confidence_intervals, "reach", lambda noise, *rest: of_windows(less(noise), *rest))
     monkeypatch.setattr(
         confidence_intervals,
         "tables",
-        lambda noises: of_noises([tuple(scale * three_quarters for scale in noise) for noise in noises]),
+        lambda noises: of_noises([tuple(map(less, noise)) for noise in noises]),
     )
-    assert too_many(misses("scattered", 300, Fraction(1, 10), **given), 300)
+    assert too_many(misses("scattered", 300, **loss, **given), 300)
 
 
 @pytest.mark.parametrize("totals", ["public", "private"])
@@ -300,12 +332,12 @@ def test_sparse_sizes_are_bounded_by_their_parents(totals: Totals, monkeypatch: 
         return found
 
     monkeypatch.setattr(confidence_intervals, "_bounded_by_parents", chosen)
-    taken = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(1)).levels
+    taken = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(8)).levels
     assert seen[2].sum() > 20
     assert not seen[0].any()
     assert not seen[2][:2].any()
     monkeypatch.setattr(confidence_intervals, "_bounded_by_parents", lambda *_: np.zeros(60, dtype=bool))
-    own = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(1)).levels
+    own = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(8)).levels
     ours, theirs = ((one[2].high - one[2].low)[:, seen[2]] for one in (taken, own))
     assert ours.mean() < 0.9 * theirs.mean()
     assert (taken[2].groups == own[2].groups).all()

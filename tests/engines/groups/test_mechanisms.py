@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.groups import relaxed_least_squares, tree_least_squares
-from duckanon.engines.groups.discrete_laplace import variance
+from duckanon.engines.groups.draws import variance
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic_regression import pool, whole_rows
 from duckanon.engines.groups.measurements import Measurements
@@ -16,6 +16,7 @@ from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
 from duckanon.engines.groups.release import Totals, release
 from duckanon.engines.groups.topdown import nearest
+from duckanon.engines.noise import Laplace
 from tests.amounts import many
 from tests.engines.groups.plain import TREES, best, squares, tables
 from tests.engines.groups.test_hierarchy import trees
@@ -35,7 +36,7 @@ def measured(draw: st.DrawFn, query: Query, *, scales: bool = False) -> Measurem
     shape = query.of(np.zeros((1, sizes), dtype=np.int64)).shape[1:]
     values = tuple(rng.integers(-5, MOST, (sizes, r) if query is CHAIN else (r, *shape)) for r in tree.sizes)
     total = draw(st.none() | st.integers(0, MOST)) if query is not CHAIN else draw(st.integers(0, MOST))
-    spread = tuple((Fraction(int(rng.integers(1, 5)) if scales else 1),) for _ in tree.sizes)
+    spread = tuple((Laplace(Fraction(int(rng.integers(1, 5)) if scales else 1)),) for _ in tree.sizes)
     totals = None
     if total is not None:
         totals = (np.array([total]), *(np.full(r, -1) for r in tree.sizes[1:]))
@@ -73,8 +74,8 @@ def test_h_dp_equals_h_exact_on_larger_trees(tree: Hierarchy, seed: int, public:
     tree = tree.ordered
     values = tuple(rng.integers(-40, 60, (r, 4)) for r in tree.sizes)
     totals = tuple(np.full(r, 50) for r in tree.sizes) if public else None
-    scales = ((Fraction(1),),) * tree.depth
-    case = Measurements(tree, 4, HISTOGRAM, values, scales, np.zeros(4, dtype=np.int64), totals)
+    noise = ((Laplace(Fraction(1)),),) * tree.depth
+    case = Measurements(tree, 4, HISTOGRAM, values, noise, np.zeros(4, dtype=np.int64), totals)
     assert cost(case, METHODS["h_dp"].run(case).leaves) == cost(case, METHODS["h_exact"].run(case).leaves)
 
 
@@ -95,7 +96,7 @@ def test_c_exact_is_optimal(case: Measurements) -> None:
 @given(measured(CHAIN, scales=True))
 def test_chain_is_optimal(case: Measurements) -> None:
     """Model 3 with each level weighed by the inverse of its noise's variance."""
-    trust = [1 / variance(scale) for (scale,) in case.scales]
+    trust = [1 / variance(noise) for (noise,) in case.noise]
 
     def goal(levels: tuple[np.ndarray, ...]) -> float:
         chains = [CHAIN.of(level) for level in levels]
@@ -204,7 +205,7 @@ def test_promises(name: str, totals: Totals) -> None:
         if totals == "public":
             assert found.levels[0].groups.sum() == groups.sum()
         assert tree.consistent(tuple(level.groups for level in found.levels))
-        assert found.split.epsilon == 2
+        assert found.split.loss.total == 2
         assert all(found.split.look + sum(way) == 2 for way in found.split.ways)
 
     check()

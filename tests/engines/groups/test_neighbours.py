@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 
 from duckanon.engines.groups import methods
 from duckanon.engines.groups import release as module
+from duckanon.engines.groups.loss import Pure
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import CHAIN, HISTOGRAM, Query
 from duckanon.engines.groups.release import Plan, Totals, plan, release
 from duckanon.engines.groups.split import Split
+from duckanon.engines.noise import Noise
 from duckanon.errors import DuckanonError
 from tests.amounts import LONG, sampled
-from tests.engines.groups.plain import TREES, of_units, privacy_loss
+from tests.engines.groups.plain import TREES, of_units, privacy_loss, scale_of
 from tests.engines.seeded import Seeded
 
 _SEARCH = "a statistical search over releases; the other tests here compare all neighbours exactly"
@@ -141,15 +143,15 @@ class Recorded:
         self.look = outcome - planned.query.of(planned.hierarchy.levels(planned.groups)[0])
         self.draws: list[tuple[Fraction, tuple[int, ...]]] = []
 
-    def __call__(self, scale: Fraction, shape: tuple[int, ...], _: object) -> np.ndarray:
-        self.draws.append((scale, shape))
-        return self.look if len(self.draws) == 1 else np.zeros(shape, dtype=np.int64)
+    def __call__(self, noise: Noise, exact: np.ndarray, _: object) -> np.ndarray:
+        self.draws.append((scale_of(noise), exact.shape))
+        return self.look if len(self.draws) == 1 else np.zeros_like(exact)
 
 
 def measured(planned: Plan, outcome: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> tuple[Recorded, Measurements]:
     """What is measured if that is the look's outcome."""
     noise = Recorded(planned, outcome)
-    monkeypatch.setattr(module, "double_geometric", noise)
+    monkeypatch.setattr(module, "_drawn", noise)
     tree = planned.hierarchy
     return noise, planned._measured(tree, tree.levels(planned.groups), Seeded(0))
 
@@ -161,11 +163,11 @@ def losses(planned: Plan, outcome: np.ndarray, monkeypatch: pytest.MonkeyPatch, 
     """
     tree, before = planned.hierarchy, planned.hierarchy.levels(planned.groups)
     noise, seen = measured(planned, outcome, monkeypatch)
-    assert noise.draws[0] == (planned.distances[0] / planned.split.look, (1, len(seen.ways)))
+    assert noise.draws[0] == (scale_of(planned.noise_of_look), (1, len(seen.ways)))
     drawn = Counter({scale: 0 for scale, _ in noise.draws[1:]})
     for scale, shape in noise.draws[1:]:
         drawn[scale] += int(np.prod(shape))
-    scales = [[level[way] for way in seen.ways] for level in seen.scales]
+    scales = [[scale_of(level[way]) for way in seen.ways] for level in seen.noise]
     # Every value gets the noise that it is said to have.
     assert drawn == Counter(
         scale for row, regions in zip(scales, tree.sizes, strict=True) for scale in row for _ in range(regions)
@@ -233,7 +235,7 @@ def test_a_split_chosen_from_the_exact_root_is_rejected(monkeypatch: pytest.Monk
     planned = by_size("deep", Fraction(1, 3))
     exact = planned.query.of(planned.hierarchy.levels(planned.groups)[0])[0]
     choose, unit = Split.choose, {"step": 1, "contributions": 1, "unit": "record"}
-    assert max(losses(planned, exact, monkeypatch, **unit)) <= planned.split.epsilon
+    assert max(losses(planned, exact, monkeypatch, **unit)) <= planned.split.loss.total
     tables: list[np.ndarray] = []
     real = module.look_at_root
 
@@ -243,7 +245,7 @@ def test_a_split_chosen_from_the_exact_root_is_rejected(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(module, "look_at_root", look_at_root)
     monkeypatch.setattr(Split, "choose", lambda split, _look, *more: choose(split, tables[-1], *more))
-    assert max(losses(planned, exact, monkeypatch, **unit)) > planned.split.epsilon
+    assert max(losses(planned, exact, monkeypatch, **unit)) > planned.split.loss.total
 
 
 def test_ways_that_cost_too_much_are_refused_and_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,11 +255,11 @@ def test_ways_that_cost_too_much_are_refused_and_rejected(monkeypatch: pytest.Mo
     ways = (planned.split.ways[0], dear, *planned.split.ways[2:])
     for look in (planned.split.look, planned.split.look / 2):
         with pytest.raises(DuckanonError, match="nothing was released"):
-            Split(EPSILON, ways, look)
+            Split(Pure(EPSILON), ways, look)
     with pytest.raises(DuckanonError, match="nothing was released"):
-        Split(EPSILON, planned.split.ways, planned.split.look * 2)
+        Split(Pure(EPSILON), planned.split.ways, planned.split.look * 2)
     monkeypatch.setattr(Split, "__post_init__", lambda _: None)
-    leaking = replace(planned, split=Split(EPSILON, ways, planned.split.look))
+    leaking = replace(planned, split=Split(Pure(EPSILON), ways, planned.split.look))
     assert worst_of_all(leaking, step=1, contributions=1, unit="record") > EPSILON
 
 
@@ -279,7 +281,7 @@ def test_where_a_look_cannot_help_there_is_none() -> None:
 def test_the_charge_must_be_what_was_asked() -> None:
     for epsilon in (Fraction(1, 10), Fraction(22, 7), Fraction(10**6), Fraction(1, 10**12)):
         split = by_size("deep", epsilon).split
-        assert split.epsilon == epsilon
+        assert split.loss.total == epsilon
         assert {split.look + sum(way) for way in split.ways} == {epsilon}
 
 

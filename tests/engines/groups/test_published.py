@@ -12,6 +12,7 @@ from duckanon.engines.groups.isotonic_regression import pool
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.queries import CHAIN, FORWARD
 from duckanon.engines.groups.tree_least_squares import _tables, _units, nearest_tree
+from duckanon.engines.noise import Laplace
 
 PUBLISHED = Path(__file__).parents[3] / "fixtures" / "published"
 US = Hierarchy((np.array([0, 0]),))
@@ -102,7 +103,7 @@ def test_table_6() -> None:
         2,
         CHAIN,
         (np.array([[2], [6]]), np.array([[3, 3], [4, 6]])),
-        ((Fraction(1),), (Fraction(1),)),
+        ((Laplace(Fraction(1)),), (Laplace(Fraction(1)),)),
         np.zeros(2, dtype=np.int64),
         (np.array([6]), np.array([4, 2])),
     )

@@ -14,6 +14,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Estimate
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.release import RELATIONS, plan, relation, release
+from duckanon.engines.noise import Laplace
 from duckanon.errors import DuckanonError, InvalidInput
 from tests.amounts import many
 from tests.engines.groups.plain import TREES
@@ -40,7 +41,7 @@ def test_noise_has_the_scale_that_the_charge_needs(name: str, step: int) -> None
     found = plan(TREE, GROUPS, epsilon=Fraction(1), mechanism=name, split=charges, sensitivity=step)
     assert found.split.ways == (charges,)
     expected = {"histogram": (2, 2, 2), "chain": (step, 2 * step, 3 * step)}.get(found.query.name, (step,) * 3)
-    assert found.scales == tuple((s / charge,) for s, charge in zip(expected, charges, strict=True))
+    assert found.noise == tuple((Laplace(s / charge),) for s, charge in zip(expected, charges, strict=True))
 
 
 def test_a_release_depends_on_the_source_alone() -> None:
