@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.publication import Perturbation
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.listing import listed
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import absent, ascending, call, check, fill, renamed
+from duckanon.functions.suppressed_tables import LEVELS
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 from duckanon.specification import functions
 
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from duckanon.engines.suppression.cell_key import PTable
 
 # The largest deviation, the variance and the threshold of a perturbation table, by default.
-_DEFAULTS = {one.name: json.loads(one.default or "") for one in functions()["cell_key_table"].arguments}
+DEFAULTS = {one.name: json.loads(one.default or "") for one in functions()["cell_key_table"].arguments}
 _PTABLE = {"i": "BIGINT", "v": "BIGINT", "first_key": "BIGINT", "beyond_key": "BIGINT"}
 _MOST_ROWS = 1_000_000
+# Decimals of weights; and of what share of its largest contribution a sum is changed at most, by default.
+_WEIGHT, _MAGNITUDE = 6, 0.2
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
@@ -60,60 +64,135 @@ class CellKeyTable(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class CellKey(Request):
-    """A call of cell_key. parameters: of the perturbation table, where the caller has none."""
+    """A call of cell_key. parameters: of the perturbation table, where the caller has none.
+
+    magnitude: of what share of its largest contribution a sum is changed at most.
+    """
 
     function = "cell_key"
     tbl: str
     by: tuple[str, ...]
+    cols: tuple[str, ...]
     key: str
+    totals: bool
+    value: str | None
+    weight: str | None
+    digits: int
+    magnitude: float
     ptable: str | None
     parameters: CellKeyTable
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         asked = cls.checked(given)
-        own = {name: value for name in _DEFAULTS if (value := asked.pop(name)) is not None}
-        if fold(asked["key"]) in {fold(name) for name in asked["by"]}:
-            raise InvalidInput(f'Column "{asked["key"]}" is both key and in by: nobody must see record keys.')
+        own = {name: value for name in DEFAULTS if (value := asked.pop(name)) is not None}
+        _apart(asked)
         for name in own:
             if asked["ptable"] is not None:
                 raise InvalidInput(f"{name} makes a perturbation table, and ptable is one: leave one of them out.")
-        return cls(**asked, parameters=CellKeyTable(**(_DEFAULTS | own)))
+        if asked["value"] is None and (asked["digits"] or asked["magnitude"] is not None):
+            raise InvalidInput("digits and magnitude are of a column to sum: name it, as in value := 'turnover'.")
+        asked["magnitude"] = float(_MAGNITUDE if asked["magnitude"] is None else asked["magnitude"])
+        return cls(**asked, parameters=CellKeyTable(**(DEFAULTS | own)))
+
+    @property
+    def categories(self) -> list[str]:
+        return [*self.by, *self.cols]
+
+    @property
+    def named(self) -> list[str]:
+        """All columns of the table that the call names."""
+        return [*self.categories, self.key, *(one for one in (self.value, self.weight) if one)]
 
     def query(self) -> str:
-        own = [f"c{i}" for i in range(1, len(self.by) + 1)]
-        released = [f"{key} AS {identifier(name)}, " for key, name in zip(own, self.by, strict=True)]
-        record, cell = self._keys
+        own = [f"c{i}" for i in range(1, len(self.categories) + 1)]
+        released = [f"{key} AS {identifier(name)}, " for key, name in zip(own, self.categories, strict=True)]
+        levels = ["row_level", "col_level"] if self.totals else []
+        record, cell = key_sql(self.key)
         return fill(
             "cell_key",
             table=literal(self.tbl),
-            absent=absent([*self.by, self.key]),
+            absent=absent(self.named),
             problem=check("cell_key", self.literal, ptable=self._described),
-            keys=renamed(self.by, own) + (", " if own else ""),
-            key=cell,
-            flaws=f"system.main.max(CASE WHEN {record} IS NULL OR NOT ({record} >= 0 AND {record} < 1) "
-            f"THEN {literal(self._flaw)} END)",
+            keys=renamed(self.categories, own) + (", " if own else ""),
+            key=looked_up(cell),
+            flaws=self._flaws(record),
+            sets=self._sets if self.totals else "GROUP BY ALL",
+            levels=self._levels if self.totals else "",
+            measures=self._measures,
+            shown=self._shown(cell_levels=levels),
+            valued=self._valued,
             given=self._given,
             answer=call("_dk_cell_key", request=self.literal, given="given"),
             released="".join(released),
-            order=ascending(own) or "n",
+            order=ascending([*levels, *own]) or "n",
         )
 
     @property
-    def _flaw(self) -> str:
+    def _sides(self) -> list[list[str]]:
+        """The columns of rows and of columns, as SQL."""
+        return [[f"_dk_records.{identifier(name)}" for name in side] for side in (self.by, self.cols)]
+
+    @property
+    def _sets(self) -> str:
+        sides = ", ".join(f"ROLLUP ({', '.join(side)})" for side in self._sides if side)
+        return f"GROUP BY {sides}" if sides else "GROUP BY ()"
+
+    @property
+    def _levels(self) -> str:
+        """By how many columns a cell is identified, of rows and of columns."""
+        found = (" + ".join(["0::BIGINT", *(f"(1 - GROUPING({one}))" for one in side)]) for side in self._sides)
+        return "".join(f"{level} AS {name}, " for level, name in zip(found, LEVELS, strict=True))
+
+    def _flaws(self, record: str) -> str:
+        flaws = [(f"{record} IS NULL OR NOT ({record} >= 0 AND {record} < 1)", key_flaw(self.key))]
+        if self.weight is not None:
+            weight = _decimal(self.weight, _WEIGHT)
+            said = f'Column "{self.weight}" holds a weight that is NULL, below 0 or too large: correct it.'
+            flaws.append((f"{weight} IS NULL OR {weight} < 0", said))
+        if self.value is not None:
+            value = _decimal(self.value, self.digits)
+            exact = f"{value} = TRY_CAST({identifier(self.value)} AS DOUBLE)"
+            said = (
+                f'Column "{self.value}" holds NULL, a negative number, too large a one, or one with more than '
+                f"{self.digits} decimals: correct it, or choose larger digits."
+            )
+            flaws.append((f"{value} IS NULL OR {value} < 0 OR NOT {exact}", said))
+        cases = " ".join(f"WHEN {test} THEN {literal(text)}" for test, text in flaws)
+        return f"system.main.max(CASE {cases} END)"
+
+    @property
+    def _measures(self) -> str:
+        """What is added up of a cell, beside its records: weights, and the sum with its largest contribution."""
+        weight = "1" if self.weight is None else _decimal(self.weight, _WEIGHT)
+        found = f", system.main.sum({weight}) AS weights"
+        if self.value is None:
+            return found
+        amount = f"{weight} * {_decimal(self.value, self.digits)}"
+        cell = looked_up(key_sql(self.key)[1], fold(self.value))
+        return f"{found}, system.main.sum({amount}) AS amount, system.main.max({amount}) AS largest, {cell} AS sum_key"
+
+    def _shown(self, cell_levels: list[str]) -> str:
+        count = "_dk_counted.records + _dk_ptable.v"
+        if self.weight is not None:
+            mean = "CAST(weights AS DOUBLE) / _dk_counted.records"
+            count = f"CAST(system.main.round(({count}) * {mean}) AS BIGINT)"
+        found = [*cell_levels, f"{count} AS n"]
+        if self.value is not None:
+            kind = f"DECIMAL(38, {self.digits})"
+            change = f"CAST(largest AS DOUBLE) * {self.magnitude!r} * _dk_of_sums.v / _dk_of_sums.most"
+            found.append(f"CAST(amount AS {kind}) + CAST({change} AS {kind}) AS {identifier('value')}")
+        return ", ".join(found)
+
+    @property
+    def _valued(self) -> str:
+        if self.value is None:
+            return ""
         return (
-            f'Column "{self.key}" holds a number that is not from 0 to below 1, or NULL: draw a record key for each '
-            "record once, as random() does, and keep it."
+            "JOIN (SELECT *, system.main.max(system.main.abs(v)) OVER () AS most FROM _dk_ptable "
+            "WHERE i = (SELECT i FROM _dk_last)) AS _dk_of_sums "
+            "ON sum_key >= _dk_of_sums.first_key AND sum_key < _dk_of_sums.beyond_key"
         )
-
-    @property
-    def _keys(self) -> tuple[str, str]:
-        """A record's key as it is, and a cell's key as an aggregate, a whole number below KEYS."""
-        from duckanon.engines.suppression.cell_key import KEYS
-
-        record = f"TRY_CAST({identifier(self.key)} AS DOUBLE)"
-        # Whole numbers add up to the same in any order.
-        return record, f"system.main.sum(TRY_CAST(system.main.floor({record} * {KEYS}) AS BIGINT)) % {KEYS}"
 
     @property
     def _described(self) -> str:
@@ -133,11 +212,79 @@ class CellKey(Request):
         return f"(SELECT system.main.list({row} ORDER BY i) FROM ({named}) WHERE (SELECT fine FROM _dk_sound))"
 
 
+def key_flaw(column: str) -> str:
+    """The sentence of a refusal of record keys."""
+    return (
+        f'Column "{column}" holds a number that is not from 0 to below 1, or NULL: draw a record key for each record '
+        "once, as random() does, and keep it."
+    )
+
+
+def perturbed_by(key: str | None, given: Mapping[str, Any]) -> Perturbation | None:
+    """How counts were perturbed, with the defaults of `cell_key`; None without a key. Raises InvalidInput."""
+    own = {name: given[name] for name in DEFAULTS if given[name] is not None}
+    if key is None:
+        if own:
+            raise InvalidInput(
+                f"{next(iter(own))} is for counts that cell_key perturbed: name their key, as in key := 'record_key'."
+            )
+        return None
+    table = CellKeyTable(**(DEFAULTS | own))
+    table.made()
+    return Perturbation(key, table.max_deviation, float(table.variance), table.threshold)
+
+
+def ptable_of(perturbation: Perturbation) -> PTable:
+    """The perturbation table by which published counts were changed."""
+    table = CellKeyTable(
+        max_deviation=perturbation.max_deviation, variance=perturbation.variance, threshold=perturbation.threshold
+    )
+    return table.made()
+
+
+def key_sql(column: str) -> tuple[str, str]:
+    """SQL: a record's key as it is, and its cell's key as an aggregate, a whole number below KEYS."""
+    from duckanon.engines.suppression.cell_key import KEYS
+
+    record = f"TRY_CAST({identifier(column)} AS DOUBLE)"
+    # Whole numbers add up to the same in any order.
+    return record, f"system.main.sum(TRY_CAST(system.main.floor({record} * {KEYS}) AS BIGINT)) % {KEYS}"
+
+
+def looked_up(cell: str, column: str = "") -> str:
+    """SQL: a hash of a cell's key, a whole number below KEYS, as `hashed` has it. column: of which the change is."""
+    from duckanon.engines.suppression.cell_key import KEYS
+
+    more = f" || {literal(':' + column)}" if column else ""
+    return f"system.main.md5_number_lower(CAST({cell} AS VARCHAR){more}) % {KEYS}"
+
+
+def _decimal(column: str, digits: int) -> str:
+    """SQL: a column's number, with so many decimals."""
+    return f"TRY_CAST({identifier(column)} AS DECIMAL(18, {digits}))"
+
+
+def _apart(asked: Mapping[str, Any]) -> None:
+    """Check that no column has two roles."""
+    by = {fold(name) for name in asked["by"]}
+    if fold(asked["key"]) in {*by, *map(fold, asked["cols"])}:
+        raise InvalidInput(f'Column "{asked["key"]}" is both key and in by: nobody must see record keys.')
+    for name in asked["cols"]:
+        if fold(name) in by:
+            raise InvalidInput(f'Column "{name}" is in both by and cols: name it in one of them.')
+    for role in ("value", "weight"):
+        if asked[role] is not None and fold(asked[role]) in {*by, *map(fold, asked["cols"]), fold(asked["key"])}:
+            raise InvalidInput(f'Column "{asked[role]}" has another role than {role}, too: name it in one of them.')
+
+
 def _check(request: CellKey, names: list[str], types: list[str], ptable: list[str] | None) -> None:
     found = Table(request.tbl, names, types)
-    found.has([*request.by, request.key])
+    found.has(request.named)
     found.number(request.key, "key", "DOUBLE")
-    found.apart(request.by, ["n"])
+    for role in ("value", "weight"):
+        if getattr(request, role) is not None:
+            found.number(getattr(request, role), role, "DECIMAL")
+    found.apart(request.categories, ["n", *(LEVELS if request.totals else []), *(["value"] if request.value else [])])
     if request.ptable is not None:
         given = Table(request.ptable, ptable or [], [""] * len(ptable or []))
         given.has(["i", "p"])

@@ -1,120 +1,152 @@
-"""suppress: from a call to the query that sums the records to a table with totals, and the engine's call inside it."""
+"""suppress: from a call to the query that sums the records to tables with totals, and the engine's call inside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import Any, Self
 
 from duckanon.catalog.names import fold, identifier, literal
-from duckanon.errors import DuckanonError, InvalidInput
-from duckanon.functions.arrow import integers, lists, row_type
-from duckanon.functions.cells import Cells
+from duckanon.errors import InvalidInput
+from duckanon.functions import crossed as dimensions
+from duckanon.functions.arguments import options_of_numbers
+from duckanon.functions.arrow import row_type
+from duckanon.functions.crossed import Crossed
+from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, call, check, fill, literals, struct
+from duckanon.functions.sqltext import (
+    absent,
+    call,
+    check,
+    described,
+    fill,
+    literals,
+    no_unit,
+    query_table,
+    struct,
+    unit_of,
+)
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
-if TYPE_CHECKING:
-    from duckanon.engines.suppression.problem import Problem
-    from duckanon.engines.suppression.rules import Rule
-
-Ints = npt.NDArray[np.int64]
-
-_RELEASED = ("row_level", "col_level", "value", "suppressed")
+_RELEASED = ("row_level", "col_level", "by_level", "value", "suppressed")
 _AUDITED = ("status", "true_value", "lower", "upper")
-_FOUND = {
-    "row_place": "BIGINT[]",
-    "col_place": "BIGINT[]",
-    "status": "VARCHAR[]",
-    "lower": "DOUBLE[]",
-    "upper": "DOUBLE[]",
-}
+_FOUND = {"status": "VARCHAR[]", "lower": "DOUBLE[]", "upper": "DOUBLE[]", "places": "BIGINT[][]"}
+_CODES = {"below": "VARCHAR[]", "node": "BIGINT[]", "level": "BIGINT[]", "label": "VARCHAR[]"}
 # The arguments of each rule with their defaults.
 _RULES: Mapping[str, Mapping[str, int]] = {
     "threshold": {"n": 3},
-    "p%": {"p": 10},
+    "p%": {"p": 10, "q": 100},
     "dominance": {"contributors": 1, "percent": 75},
 }
-# The equations of larger tables exceed what a search for a pattern can handle.
-_MOST_CELLS = 1_000_000
+# What may be decided about a cell beforehand, beside its columns and levels.
+_DECIDED = ("row_level", "col_level", "by_level", "suppressed", "cost")
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind suppress on a database instance."""
+    from duckanon.functions.suppress_engine import answer, codes_above
+
     on.function(Suppress)
     register_check(on, "suppress", _check, Suppress)
-    register_engine(on, "_dk_suppress", _suppress, "found", row_type(_FOUND), Suppress)
-
-
-# --- from a call to a query -------------------------------------------------------------------------------------------
+    register_engine(on, "_dk_suppress_codes", codes_above, "found", row_type(_CODES), Suppress)
+    register_engine(on, "_dk_suppress", answer, "found", row_type(_FOUND), Suppress)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suppress(Cells):
-    """A call of suppress. n, p, contributors, percent: as given or by default; None where no rule takes them."""
+class Suppress(Request):
+    """A call of suppress. n, p, q, contributors, percent: as given or by default; None where no rule takes them.
+
+    crossed: its dimensions. shown: the number of the dimension and of the hierarchy in it of rows, cols and each of by.
+    tables: the columns of each table, or nothing for one with everything. widths: intervals by rule, in percent.
+    """
 
     function = "suppress"
+    tbl: str
+    crossed: tuple[Crossed, ...]
+    shown: tuple[tuple[int, ...], ...]
+    tables: tuple[tuple[str, ...], ...]
     value: str | None
+    count: str | None
+    weight: str | None
     digits: int
     unit: str | None
     rule: tuple[str, ...]
     n: int | None
     p: float | None
+    q: float | None
     contributors: int | None
     percent: float | None
+    widths: dict[str, float]
+    apriori: str | None
     audit: bool
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         asked = cls.checked(given)
-        value, unit = asked["value"], asked["unit"]
-        _apart(asked["rows"], asked["cols"], value, unit)
-        if asked["digits"] and value is None:
-            raise InvalidInput("digits are those of a column of values: name it, as in value := 'turnover'.")
+        by = dimensions.read_lists(asked["by"], "by")
+        lists = [asked["rows"], asked["cols"], *by]
+        crossed = dimensions.read(lists, dimensions.read_codes(asked.pop("hierarchies")))
+        tables = dimensions.read_lists(asked["tables"], "tables")
+        dimensions.check_tables(tables, crossed)
         asked["rule"] = _rules(asked["rule"])
-        if value is None and unit is None and asked["rule"] != ("threshold",):
-            raise InvalidInput(
-                "p% and dominance are rules for sums of contributions: name the column, as in value := 'turnover', "
-                "or count records of contributors, as in unit := 'company'."
-            )
-        return cls(**(asked | _parameters(asked)))
+        _check_roles(asked, by)
+        _check_measure(asked)
+        widths = _widths(asked["widths"], asked["rule"])
+        shown = tuple(_shown(crossed, one) for one in lists)
+        made = {"crossed": crossed, "shown": shown, "tables": tables, "widths": widths}
+        for name in ("rows", "cols", "by"):
+            asked.pop(name)
+        return cls(**(asked | _parameters(asked) | made))
 
     def query(self) -> str:
-        named = [*self.categories, *(one for one in (self.value, self.unit) if one)]
-        cell = struct({name: name for name in ("row_place", "col_place", "amount", "contributors", "largest")})
         audited = f', status, {self._sum} AS true_value, _dk_found."lower", _dk_found."upper"'
+        nodes = [f"node_{one.place}" for one in self.crossed]
         return fill(
             "suppress",
             table=literal(self.tbl),
-            absent=absent(named),
-            problem=check("suppress", self.literal, released=literals(_RELEASED + _AUDITED)),
-            keys=self.keys,
+            absent=absent(self.named),
+            problem=check(
+                "suppress",
+                self.literal,
+                released=literals(_RELEASED + _AUDITED),
+                apriori=described(self.apriori),
+                codes=f"[{', '.join(described(one.codes) for one in self.crossed)}]",
+            ),
+            keys=", ".join(column for one in self.crossed for column in one.named),
             amount=self._amount,
-            unit=identifier(self.unit) if self.unit else "NULL",
+            contributors=self._contributors,
+            unit=f"CAST({unit_of(self.unit)} & {2**63 - 1} AS BIGINT)" if self.unit else "NULL",
             exact=self._exact,
             flaws=self._flaws,
+            dimensions=",\n".join(one.defined(self.literal, self.tables or [None]) for one in self.crossed),
+            leaves=", ".join(f"_dk_leaves_{one.place}.leaf AS leaf_{one.place}" for one in self.crossed),
+            leaved=" ".join(f"JOIN _dk_leaves_{one.place} ON {one.same_leaf}" for one in self.crossed),
+            measures=self._measures,
             cells=self._cells,
-            row_order=_preorder("row_level", self.in_rows),
-            col_order=_preorder("col_level", self.in_cols),
-            row_keys=", ".join(["row_level", *self.in_rows]),
-            col_keys=", ".join(["col_level", *self.in_cols]),
-            answer=call(
-                "_dk_suppress",
-                request=self.literal,
-                cells=f"system.main.list({cell})",
-                row_levels=_levels("row"),
-                col_levels=_levels("col"),
+            apriori=self._apriori,
+            answer=self._answer,
+            places=", ".join(nodes),
+            placed=", ".join(f"unnest(answer.found.places[{i}]) AS {name}" for i, name in enumerate(nodes, 1)),
+            joined="\n".join(
+                f"JOIN _dk_nodes_{one.place} ON _dk_nodes_{one.place}.node = _dk_found.{name}"
+                for one, name in zip(self.crossed, nodes, strict=True)
             ),
             released=self._released,
+            levels=self._levels,
             sum=self._sum,
             audited=audited if self.audit else "",
         )
+
+    @property
+    def categories(self) -> list[str]:
+        """The columns of all dimensions, in the order of the answer."""
+        return [name for one in self.crossed for name in one.columns]
+
+    @property
+    def named(self) -> list[str]:
+        """All columns that the call names."""
+        return [*self.categories, *(one for one in (self.value, self.count, self.weight, self.unit) if one)]
 
     @property
     def largest(self) -> int:
@@ -123,91 +155,240 @@ class Suppress(Cells):
 
     @property
     def counted(self) -> bool:
-        """Whether each record is a contributor of its own and adds 1."""
-        return self.value is None and self.unit is None
+        """Whether the value of a cell is the number of its contributors."""
+        return self.value is None and self.unit is None and self.weight is None
+
+    @property
+    def _answer(self) -> str:
+        """The engine's call: all cells, what is above each leaf, and what is decided beforehand."""
+        cell = {"places": f"[{', '.join(f'node_{one.place}' for one in self.crossed)}]"}
+        cell |= {name: name for name in ("amount", "contributors", "largest", "owner")}
+        flags = ", ".join(f"t{i}" for i in range(len(self.tables) or 1))
+        above = [
+            f"(SELECT {{'chains': system.main.list({{'leaf': leaf, 'node': node, 'list': list, 'level': level}}), "
+            f"'tables': (SELECT system.main.list({{'node': node, 'has': [{flags}]}}) FROM _dk_above_{one.place})}} "
+            f"FROM _dk_up_{one.place})"
+            for one in self.crossed
+        ]
+        decided = (
+            "(SELECT system.main.list({'places': places, 'suppressed': suppressed, 'cost': cost}) FROM _dk_apriori)"
+        )
+        return call(
+            "_dk_suppress",
+            request=self.literal,
+            cells=f"system.main.list({struct(cell)})",
+            dimensions=f"[{', '.join(above)}]",
+            apriori=decided if self.apriori else "NULL",
+        )
 
     @property
     def _released(self) -> str:
-        """The columns of the table's rows and columns, under the caller's names."""
-        sides = ((self.rows, self.in_rows, "_dk_rows"), (self.cols, self.in_cols, "_dk_columns"))
-        named = [(f"{side}.{key}", name) for own, keys, side in sides for name, key in zip(own, keys, strict=True)]
-        return ", ".join(f"{key} AS {identifier(name)}" for key, name in named)
+        """The columns of all dimensions, under the caller's names."""
+        return ", ".join(
+            f"_dk_nodes_{one.place}.{one.key(name)} AS {identifier(name)}"
+            for one in self.crossed
+            for name in one.columns
+        )
+
+    @property
+    def _levels(self) -> str:
+        """How many columns of rows, of cols and of each list in by identify a cell."""
+        rows, cols, *by = (self.crossed[one[0]].level(one[1]) if one else "0::BIGINT" for one in self.shown)
+        return f"{rows} AS row_level, {cols} AS col_level" + (f", [{', '.join(by)}] AS by_level" if by else "")
 
     @property
     def _amount(self) -> str:
         """What a record adds to its cell."""
-        # Sums of so many digits still fit 38 after ten billion records.
-        return "1" if self.value is None else f"TRY_CAST({identifier(self.value)} AS DECIMAL(28, {self.digits}))"
+        kind = f"DECIMAL(28, {self.digits})"
+        if self.weight is not None:
+            times = f"TRY_CAST({identifier(self.weight)} AS DOUBLE)"
+            times += "" if self.value is None else f" * TRY_CAST({identifier(self.value)} AS DOUBLE)"
+            return f"TRY_CAST(round({times}, {self.digits}) AS {kind})"
+        if self.value is not None:
+            # Sums of so many digits still fit 38 after ten billion records.
+            return f"TRY_CAST({identifier(self.value)} AS {kind})"
+        return "1" if self.count is None else f"TRY_CAST({identifier(self.count)} AS {kind})"
+
+    @property
+    def _contributors(self) -> str:
+        """For how many contributors a record stands."""
+        return "1" if self.count is None else f"TRY_CAST({identifier(self.count)} AS BIGINT)"
 
     @property
     def _exact(self) -> str:
-        """Whether a record's value has no more decimals than the table."""
-        if self.value is None:
-            return "true"
-        value = identifier(self.value)
-        # Doubles are compared as doubles: as decimals they would change their last digits.
-        return (
-            f"CASE WHEN system.main.typeof({value}) IN ('DOUBLE', 'FLOAT') "
-            f"THEN TRY_CAST({value} AS DOUBLE) = TRY_CAST({self._amount} AS DOUBLE) "
-            f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) = {self._amount} END"
-        )
+        """Whether a record's numbers have no more decimals than the table."""
+        tests = []
+        for name, digits in ((self.value if self.weight is None else None, self.digits), (self.count, 0)):
+            if name is None:
+                continue
+            value, kept = identifier(name), f"TRY_CAST({identifier(name)} AS DECIMAL(28, {digits}))"
+            # Doubles are compared as doubles: as decimals they would change their last digits.
+            tests.append(
+                f"CASE WHEN system.main.typeof({value}) IN ('DOUBLE', 'FLOAT') "
+                f"THEN TRY_CAST({value} AS DOUBLE) = TRY_CAST({kept} AS DOUBLE) "
+                f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) = {kept} END"
+            )
+        return " AND ".join(tests) or "true"
 
     @property
     def _sum(self) -> str:
         """A cell's sum, in a type that holds the largest possible."""
         kind = f"DECIMAL(18, {self.digits})" if self.digits else "BIGINT"
-        return f"CAST(coalesce(_dk_cells.amount, 0) AS {kind})"
+        return f"CAST(coalesce(_dk_sums.amount, 0) AS {kind})"
 
     @property
     def _flaws(self) -> str:
         """What may be wrong with the records, as an aggregate: a sentence, or NULL."""
-        said = f'Column "{self.value}" holds '
+        column = next((one for one in (self.weight, self.value, self.count) if one), None)
+        said = f'Column "{column}" holds '
         more = (
             f"numbers with more than {self.digits} decimals: round them, or choose larger digits."
             if self.digits
             else "numbers that are not whole: say how many decimals they have, as in digits := 2."
         )
         flaws = [
-            ("amount IS NULL", f"{said}NULL, infinity or too large a number: replace it, or leave those rows out."),
-            ("amount < 0", f"{said}a negative number: contributions must be at least 0."),
+            (
+                "amount IS NULL OR contributors IS NULL",
+                f"{said}NULL, infinity or too large a number: replace it, or leave those rows out.",
+            ),
+            ("amount < 0 OR contributors < 0", f"{said}a negative number: contributions must be at least 0."),
             ("exact IS NOT true", said + more),
         ]
-        if self.value is None:
+        if column is None:
             flaws = []
+        if self.value and self.count:
+            flaws.append(
+                (
+                    "contributors = 0 AND amount > 0",
+                    f'Column "{self.count}" holds 0 where "{self.value}" does not: somebody must have contributed it.',
+                )
+            )
         if self.unit is not None:
-            whose = f'Column "{self.unit}" holds NULL: say whose each record is, or leave those rows out.'
-            flaws.append(("unit IS NULL", whose))
+            flaws.append(("unit IS NULL", no_unit(self.unit)))
         none = literal("The table has no rows: there is nothing to publish.")
         cases = " ".join(f"WHEN {test} THEN {literal(text)}" for test, text in flaws)
         found = f"system.main.max(CASE {cases} END)" if cases else "NULL"
         return f"CASE WHEN system.main.count(*) = 0 THEN {none} ELSE {found} END"
 
     @property
+    def _measures(self) -> str:
+        """A cell's sum, contributors and largest contributions, from records. Units are counted later."""
+        contributors = "system.main.sum(contributors) FILTER (WHERE amount > 0)"
+        top = f"system.main.max(amount, {self.largest})" if self.largest and self.unit is None else "NULL"
+        return f"system.main.sum(amount) AS amount, coalesce({contributors}, 0) AS contributors, {top} AS largest"
+
+    @property
     def _cells(self) -> str:
-        """The cells with their totals, from the records: each one's sum, its contributors and largest contributions."""
-        keys = ", ".join([*self.in_rows, *self.in_cols])
-        levels = f"{_level(self.in_rows)} AS row_level, {_level(self.in_cols)} AS col_level"
-        sets = ", ".join(f"ROLLUP ({', '.join(own)})" for own in (self.in_rows, self.in_cols) if own)
-        sound = "FROM _dk_records WHERE (SELECT fine FROM _dk_sound)"
-        top = f"system.main.max(amount, {self.largest})" if self.largest else "NULL"
-        contributors = "system.main.count(*) FILTER (WHERE amount > 0)"
-        measures = f"system.main.sum(amount) AS amount, {contributors} AS contributors, {top} AS largest"
+        """The cells of all tables, from those of the leaves."""
+        nodes = ", ".join(f"_dk_above_{one.place}.node AS node_{one.place}" for one in self.crossed)
+        joins = " ".join(
+            f"JOIN _dk_above_{one.place} ON _dk_above_{one.place}.leaf = leaf_{one.place}" for one in self.crossed
+        )
+        within = " OR ".join(
+            "(" + " AND ".join(f"_dk_above_{one.place}.t{i}" for one in self.crossed) + ")"
+            for i in range(len(self.tables) or 1)
+        )
+        of = f"FROM _dk_parts {joins} WHERE {within} GROUP BY ALL"
         if self.unit is None:
-            return f"SELECT {keys}, {levels}, {measures} {sound} GROUP BY {sets}"
-        each = f"SELECT {keys}, {levels}, system.main.sum(amount) AS amount {sound} GROUP BY {sets}, unit"
-        return f"SELECT {keys}, row_level, col_level, {measures} FROM ({each}) GROUP BY ALL"
+            merged = "system.main.list_reverse_sort(system.main.flatten(system.main.list(largest)))"
+            top = f"{merged}[1:{self.largest}]" if self.largest else "NULL"
+            contributors = "CAST(system.main.sum(contributors) AS BIGINT) AS contributors"
+            measures = f"system.main.sum(amount) AS amount, {contributors}, {top} AS largest"
+            return f"SELECT {nodes}, {measures}, 0::BIGINT AS owner {of}"
+        top = f"system.main.max(amount, {self.largest})" if self.largest else "NULL"
+        places = ", ".join(f"node_{one.place}" for one in self.crossed)
+        contributors = "system.main.count(*) FILTER (WHERE amount > 0)"
+        owner = "coalesce(system.main.any_value(unit) FILTER (WHERE amount > 0), 0)"
+        measures = f"system.main.sum(amount) AS amount, {contributors} AS contributors, {top} AS largest"
+        measures += f", {owner} AS owner"
+        return (
+            f"SELECT {places}, {measures} FROM (SELECT {nodes}, unit, system.main.sum(amount) AS amount {of}) "
+            f"GROUP BY {places}"
+        )
+
+    @property
+    def _apriori(self) -> str:
+        """What is decided about cells beforehand, by their nodes, or nothing."""
+        if self.apriori is None:
+            return ""
+        rows = f"(FROM {query_table(self.apriori)} UNION ALL BY NAME SELECT "
+        rows += absent([*self.categories, *_DECIDED], own=False) + " WHERE false)"
+        joins, places = [], []
+        for one in self.crossed:
+            node = f"n{one.place}"
+            same = [
+                f"CAST({node}.{one.key(name)} AS VARCHAR) IS NOT DISTINCT FROM "
+                f"CAST(_dk_row.{identifier(name)} AS VARCHAR)"
+                for name in one.columns
+            ]
+            for at, shown in enumerate(self.shown):
+                if shown and shown[0] == one.place:
+                    level = ("row_level", "col_level")[at] if at < 2 else f"by_level[{at - 1}]"
+                    told = f"TRY_CAST(_dk_row.{level} AS BIGINT)"
+                    if at >= 2:
+                        told = f"TRY_CAST(TRY_CAST(_dk_row.by_level AS BIGINT[])[{at - 1}] AS BIGINT)"
+                    same.append(f"({told} IS NULL OR {node}.l{shown[1]} = {told})")
+            joins.append(f"LEFT JOIN _dk_nodes_{one.place} AS {node} ON {' AND '.join(same)}")
+            places.append(f"{node}.node")
+        return (
+            f"_dk_apriori AS (SELECT [{', '.join(places)}] AS places, TRY_CAST(_dk_row.suppressed AS BOOLEAN) "
+            f"AS suppressed, TRY_CAST(_dk_row.cost AS DOUBLE) AS cost FROM {rows} AS _dk_row {' '.join(joins)}),"
+        )
 
 
-def _apart(rows: Sequence[str], cols: Sequence[str], value: str | None, unit: str | None) -> None:
-    """Check that no column has two parts in the table."""
+def _shown(crossed: Sequence[Crossed], columns: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of the dimension and of the hierarchy in it that a list of columns is; nothing for an empty list."""
+    for one in crossed:
+        if tuple(columns) in one.lists:
+            return one.place, one.lists.index(tuple(columns))
+    return ()
+
+
+def _check_roles(asked: Mapping[str, Any], by: Sequence[Sequence[str]]) -> None:
+    """Check that no column has two parts in the table, except the last of two hierarchies over one dimension."""
     taken: dict[str, str] = {}
-    named = [*((name, "rows") for name in rows), *((name, "cols") for name in cols), (value, "value"), (unit, "unit")]
+    last = {fold(one[-1]) for one in (asked["rows"], asked["cols"]) if one}
+    named = [(name, part) for part in ("rows", "cols") for name in asked[part]]
+    for one in by:
+        again = fold(one[-1]) in last and len(one) > 1
+        named += [(name, "by") for name in (one[:-1] if again else one)]
+        last.add(fold(one[-1]))
+    named += [(asked[part], part) for part in ("value", "count", "weight", "unit")]
     for name, part in named:
         if name is None:
             continue
         if fold(name) in taken:
             raise InvalidInput(f'Column "{name}" is in both {taken[fold(name)]} and {part}: name it in one of them.')
         taken[fold(name)] = part
+
+
+def _check_measure(asked: Mapping[str, Any]) -> None:
+    """Check that what is summed and counted goes together with the rules."""
+    value, unit, count = asked["value"], asked["unit"], asked["count"]
+    if asked["digits"] and value is None and asked["weight"] is None:
+        raise InvalidInput("digits are those of a column of values: name it, as in value := 'turnover'.")
+    sums = asked["rule"] != ("threshold",)
+    if value is None and unit is None and sums:
+        raise InvalidInput(
+            "p% and dominance are rules for sums of contributions: name the column, as in value := 'turnover', "
+            "or count records of contributors, as in unit := 'company'."
+        )
+    if count is not None and (unit is not None or sums or asked["weight"] is not None):
+        raise InvalidInput(
+            "Rows that stand for several records do not tell who contributed what: leave count out, or leave out unit, "
+            "weight and rules other than 'threshold'."
+        )
+
+
+def _widths(given: object, rules: Sequence[str]) -> dict[str, float]:
+    """The widths of intervals by rule."""
+    found = options_of_numbers(given, "widths", "{'p%': 20}")
+    for rule, percent in found.items():
+        if rule not in rules:
+            raise InvalidInput(f"widths names '{rule}', which is not in rule: choose that rule, or leave it out.")
+        if not 0 < percent <= 100:
+            raise InvalidInput("widths are percentages of a cell: above 0, and 100 at most.")
+    return found
 
 
 def _rules(named: Sequence[str]) -> tuple[str, ...]:
@@ -229,124 +410,41 @@ def _parameters(asked: Mapping[str, Any]) -> dict[str, float | None]:
     return {name: float(value) if isinstance(value, Fraction) else value for name, value in found.items()}
 
 
-def _level(own: Sequence[str]) -> str:
-    """By how many of the columns a row of a rollup is grouped: 0 for the total."""
-    return " + ".join(["0::BIGINT", *(f"(1 - GROUPING({key}))" for key in own)])
-
-
-def _preorder(level: str, own: Sequence[str]) -> str:
-    """Sort keys of a rollup that put each total before its parts, NULL last among the values."""
-    keys = [f"{level} >= {i} ASC, {key} ASC NULLS LAST" for i, key in enumerate(own, 1)]
-    return ", ".join(keys) or level
-
-
-def _levels(side: str) -> str:
-    """The levels of a side's nodes, in their order."""
-    nodes = f"SELECT DISTINCT {side}_place, {side}_level FROM _dk_cells"
-    return f"(SELECT system.main.list({side}_level ORDER BY {side}_place) FROM ({nodes}))"
-
-
-def _check(request: Suppress, names: list[str], types: list[str], released: list[str]) -> None:
+def _check(
+    request: Suppress,
+    names: list[str],
+    types: list[str],
+    released: list[str],
+    apriori: dict[str, list[str]] | None,
+    codes: list[dict[str, list[str]] | None],
+) -> None:
     found = Table(request.tbl, names, types)
-    found.has([*request.categories, *(one for one in (request.value, request.unit) if one)])
+    found.has(request.named)
     found.apart(request.categories, released)
-    if request.value is not None:
-        found.number(request.value, "value", "DECIMAL")
+    for name, role, kind in (
+        (request.value, "value", "DECIMAL"),
+        (request.count, "count", "BIGINT"),
+        (request.weight, "weight", "DOUBLE"),
+    ):
+        if name is not None:
+            found.number(name, role, kind)
+    for one, told in zip(request.crossed, codes, strict=True):
+        if one.codes is not None and told is not None:
+            dimensions.check_codes(one, Table(one.codes, told["names"], told["types"]))
+    if request.apriori is not None and apriori is not None:
+        _check_decisions(Table(request.apriori, apriori["names"], apriori["types"]))
 
 
-# --- the engine's call ------------------------------------------------------------------------------------------------
-
-
-def _suppress(request: Suppress, cells: pa.Scalar, row_levels: pa.Scalar, col_levels: pa.Scalar) -> pa.Array:
-    from duckanon.engines.suppression.suppress import suppress
-
-    packed = cells.values
-    one = _problem(request, packed, row_levels.as_py(), col_levels.as_py())
-    found = suppress(one)
-    if (found.lower > found.demand_lower).any() or (found.upper < found.demand_upper).any():
-        raise DuckanonError("The suppressed table did not pass its audit, so it is withheld: please report this.")
-    suppressed = (found.primary | found.secondary).ravel()
-    status = np.full(suppressed.shape, "published", dtype=object)
-    status[suppressed] = "secondary"
-    status[found.primary.ravel()] = "primary"
-    lower, upper = _ends(one, suppressed, request.digits) if request.audit else _no_ends(status)
-    places = np.indices(one.table.units.shape).reshape(2, -1)
-    return lists(list(_FOUND), (*places, pa.array(status, pa.string()), lower, upper))
-
-
-def _problem(request: Suppress, cells: pa.StructArray, row_levels: list[int], col_levels: list[int]) -> Problem:
-    """The table with its totals, what its rules demand, and what attackers know. Raises InvalidInput."""
-    from duckanon.engines.suppression.problem import problem
-    from duckanon.engines.suppression.rules import Cells as Contributions
-    from duckanon.engines.suppression.rules import levels
-    from duckanon.engines.suppression.table import Table as Totals
-
-    shape = len(row_levels), len(col_levels)
-    if shape[0] * shape[1] > _MOST_CELLS:
-        raise InvalidInput("The table would have more than 1,000,000 cells: name fewer columns in rows or cols.")
-    at = integers(cells.field("row_place")), integers(cells.field("col_place"))
-
-    def grid(values: npt.ArrayLike) -> Ints:
-        found = np.zeros(shape, dtype=np.int64)
-        found[at] = values
-        return found
-
-    units = grid(_units(cells.field("amount").to_pylist(), request.digits))
-    table = Totals.of(units, _parents(row_levels), _parents(col_levels))
-    counts, largest = None, None
-    if not request.counted:
-        counts = grid(integers(cells.field("contributors")))
-    if request.largest:
-        tops = [top + [0] * (request.largest - len(top)) for top in cells.field("largest").to_pylist()]
-        largest = np.array([grid(_units(kth, request.digits)) for kth in zip(*tops, strict=True)])
-    return problem(table, levels(Contributions.of(table, counts, largest), _asked(request)))
-
-
-def _asked(request: Suppress) -> list[Rule]:
-    from duckanon.engines.suppression.rules import Dominance, PPercent, Threshold
-
-    found: list[Rule] = []
-    if request.n is not None:
-        found.append(Threshold(request.n))
-    if request.p is not None:
-        found.append(PPercent(request.p))
-    if request.contributors is not None and request.percent is not None:
-        found.append(Dominance(request.contributors, request.percent))
-    return found
-
-
-def _parents(levels: Sequence[int]) -> Ints:
-    """Of nodes with their levels, each total before its parts: the node that each is a part of, or -1."""
-    latest: dict[int, int] = {}
-    found = np.full(len(levels), -1, dtype=np.int64)
-    for node, level in enumerate(levels):
-        found[node] = latest.get(level - 1, -1)
-        latest[level] = node
-    return found
-
-
-def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:
-    """Values in units of their last digit. Raises InvalidInput where they are too many to add up exactly."""
-    from duckanon.engines.suppression.table import MOST_UNITS
-
-    found = [Decimal(value).scaleb(digits) for value in values]
-    if any(value > MOST_UNITS for value in found):
-        raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
-    return [int(value) for value in found]
-
-
-def _ends(one: Problem, suppressed: npt.NDArray[np.bool_], digits: int) -> tuple[pa.Array, pa.Array]:
-    """The intervals of the suppressed cells that the published table leaves; NULL for the others."""
-    from duckanon.engines.suppression.audit import Published, intervals
-
-    cells = np.flatnonzero(suppressed)
-    found = intervals(Published.of(one.table, suppressed, one.least, one.most), cells.tolist())
-    ends = np.zeros((2, len(suppressed)))
-    ends[:, cells] = np.array([found.lower, found.upper]) / 10**digits
-    lower, upper = (pa.array(end, mask=~suppressed) for end in ends)
-    return lower, upper
-
-
-def _no_ends(status: npt.NDArray[np.object_]) -> tuple[pa.Array, pa.Array]:
-    none = pa.nulls(len(status), pa.float64())
-    return none, none
+def _check_decisions(apriori: Table) -> None:
+    """Check that a table decides something, in types that leave no doubt."""
+    if not apriori.holds("suppressed") and not apriori.holds("cost"):
+        raise InvalidInput(
+            "apriori decides nothing: give it a column suppressed of BOOLEAN, or a column cost of numbers."
+        )
+    if apriori.holds("suppressed") and apriori.kind("suppressed") not in ("BOOLEAN", '"NULL"'):
+        raise InvalidInput(
+            'Column "suppressed" of apriori is not BOOLEAN: say true, false or NULL there, as in '
+            "decision = 'suppress' AS suppressed."
+        )
+    if apriori.holds("cost") and apriori.kind("cost") != '"NULL"':
+        apriori.number("cost", "a cost of apriori", "DOUBLE")

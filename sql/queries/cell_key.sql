@@ -3,10 +3,14 @@
 --   $key       the cell's key, as an aggregate         $flaws     what may be wrong with records' keys, as an aggregate
 --   $given     the caller's perturbation table, as a list, or NULL
 --   $answer    the engine's call                       $released  the columns under their own names
+--   $sets      how cells are grouped                   $levels    which totals they are, as columns, or nothing
+--   $measures  what else is added up of a cell         $shown     the count and the sum as they are published
+--   $valued    the join with the change of a sum, or nothing
 WITH
 -- include source.sql
 _dk_counted AS MATERIALIZED (
-  SELECT $keys system.main.count(*) AS records, $key AS cell_key, $flaws AS flaws FROM _dk_source GROUP BY ALL
+  SELECT $keys $levels system.main.count(*) AS records, $key AS cell_key, $flaws AS flaws $measures
+  FROM (SELECT * FROM _dk_source) AS _dk_records $sets
 ),
 _dk_sound AS (
   SELECT system.main.error(system.main.max(flaws)) IS NULL AS fine FROM _dk_counted
@@ -23,12 +27,13 @@ _dk_ptable AS MATERIALIZED (
 _dk_last AS (
   SELECT system.main.max(i) AS i FROM _dk_ptable
 )
-SELECT $released _dk_counted.records + _dk_ptable.v AS n
+SELECT $released $shown
 FROM _dk_counted
 CROSS JOIN _dk_last
 JOIN _dk_ptable
   ON _dk_ptable.i = CASE WHEN records < _dk_last.i THEN records ELSE _dk_last.i END
   AND cell_key >= _dk_ptable.first_key
   AND cell_key < _dk_ptable.beyond_key
+$valued
 WHERE records + _dk_ptable.v > 0
 ORDER BY $order

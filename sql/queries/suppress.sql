@@ -1,44 +1,38 @@
 -- What one call of suppress runs. functions/suppress.py fills in, beside source.sql:
---   $keys      the row columns as r1, ..., the column columns as c1, ...
---   $amount    what a record adds to its cell          $unit       whose record it is
---   $exact     whether the table keeps all its decimals
+--   $keys      the columns of all dimensions under our names
+--   $amount    what a record adds to its cell          $contributors  how many contributors it stands for
+--   $unit      whose record it is                      $exact         whether the table keeps all its decimals
 --   $flaws     what may be wrong with the records, as an aggregate
---   $cells     the cells of the table with all totals  $row_order  totals before their parts, and so $col_order
---   $row_keys  row_level, r1, ...                      $col_keys   col_level, c1, ...
---   $answer    the engine's call
---   $released  the columns under their own names       $sum       a cell's sum
---   $audited   the columns for the officer
+--   $dimensions  for each dimension its leaves, the nodes above each, and its nodes (functions/crossed.py)
+--   $leaves    leaf_0, ... of a record                 $leaved     the join of records with them
+--   $measures  a cell's sum, contributors and largest contributions, from records
+--   $cells     the same for the cells of all tables    $apriori    what is decided about cells beforehand
+--   $answer    the engine's call                       $places     node_0, ...
+--   $placed    those of the answer                     $joined     the join of the answer with the nodes
+--   $released  the columns under their own names       $levels     the levels of a cell
+--   $sum       a cell's sum                            $audited    the columns for the officer
 WITH
 -- include source.sql
 _dk_records AS MATERIALIZED (
-  SELECT $keys, $amount AS amount, $unit AS unit, $exact AS exact FROM _dk_source
+  SELECT $keys, $amount AS amount, $contributors AS contributors, $unit AS unit, $exact AS exact FROM _dk_source
 ),
 _dk_sound AS (
   SELECT system.main.error($flaws) IS NULL AS fine FROM _dk_records
 ),
-_dk_sums AS (
+$dimensions,
+_dk_parts AS MATERIALIZED (
+  SELECT $leaves, unit, $measures FROM _dk_records $leaved GROUP BY ALL
+),
+_dk_sums AS MATERIALIZED (
   $cells
 ),
-_dk_cells AS MATERIALIZED (
-  SELECT
-    *,
-    system.main.dense_rank() OVER (ORDER BY $row_order) - 1 AS row_place,
-    system.main.dense_rank() OVER (ORDER BY $col_order) - 1 AS col_place
-  FROM _dk_sums
-),
-_dk_rows AS (
-  SELECT DISTINCT row_place, $row_keys FROM _dk_cells
-),
-_dk_columns AS (
-  SELECT DISTINCT col_place, $col_keys FROM _dk_cells
-),
+$apriori
 _dk_answered AS MATERIALIZED (
-  SELECT $answer AS answer FROM _dk_cells
+  SELECT $answer AS answer FROM _dk_sums
 ),
 _dk_found AS (
   SELECT
-    unnest(answer.found.row_place) AS row_place,
-    unnest(answer.found.col_place) AS col_place,
+    $placed,
     unnest(answer.found.status) AS status,
     unnest(answer.found."lower") AS "lower",
     unnest(answer.found."upper") AS "upper"
@@ -47,13 +41,11 @@ _dk_found AS (
 )
 SELECT
   $released,
-  _dk_rows.row_level,
-  _dk_columns.col_level,
+  $levels,
   CASE WHEN status = 'published' THEN $sum END AS "value",
   status <> 'published' AS suppressed
   $audited
 FROM _dk_found
-JOIN _dk_rows USING (row_place)
-JOIN _dk_columns USING (col_place)
-LEFT JOIN _dk_cells USING (row_place, col_place)
-ORDER BY row_place, col_place
+$joined
+LEFT JOIN _dk_sums USING ($places)
+ORDER BY $places

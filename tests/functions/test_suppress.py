@@ -209,7 +209,10 @@ REFUSED = [
         "['a'], ['b'], value := 'vast'",
         "The values add up to more than 2^45 of their last digits: sum them in thousands.",
     ),
-    ("['a'], ['b'], unit := 'gaps'", 'Column "gaps" holds NULL: say whose each record is, or leave those rows out.'),
+    (
+        "['a'], ['b'], unit := 'gaps'",
+        'Column "gaps" holds NULL: say whose each record is, leave those rows out, or count records with unit := ',
+    ),
     ("['a'], ['none']", 'There is no column "none" in t; its columns are a, b, negative, gaps, endless, vast.'),
     ("['a'], ['b'], rule := 'k'", "rule must be one of 'threshold', 'p%', 'dominance', or a list of them."),
     ("['a'], ['b'], value := 'a'", 'Column "a" is in both rows and value: name it in one of them.'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from duckanon.cancellation import check
 from duckanon.engines.cells.knapsack import FREE, Extremes, Knapsack
 from duckanon.engines.cells.viability import simplify
 from duckanon.errors import DuckanonError, InvalidInput
@@ -33,6 +34,7 @@ def milp(problem: Knapsack) -> Extremes:
     box = Bounds(0, np.concatenate([own, alike]))
     lower, upper = np.full(kinds, -1, dtype=np.int64), np.full(kinds, -1, dtype=np.int64)
     for k in range(kinds):
+        check()
         for sign, known, into in ((1.0, found.lower, lower), (-1.0, found.upper, upper)):
             if known[k] >= 0 and k:
                 into[k] = known[k]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from duckanon.cancellation import check
 from duckanon.engines.cells.knapsack import FREE, Ints, Knapsack, knapsack
 from duckanon.engines.cells.residues import residues
 from duckanon.errors import Infeasible
@@ -88,6 +89,7 @@ def with_facts(
     # More facts never make more tables possible, so bisection finds the first row that leaves none.
     good, bad = 0, len(concerned)
     while bad - good > 1:
+        check()
         middle = (good + bad) // 2
         held = set(concerned[:middle])
         part = _knapsack(

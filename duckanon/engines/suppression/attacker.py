@@ -85,7 +85,7 @@ def capacities(problem: Problem, target: Target, duals: Floats) -> Floats:
     weight = float(reduced[target.cell]) * target.direction
     reduced[target.cell] = 0.0
     if weight <= 0:
-        return np.where(problem.primary | problem.free, float(target.demand), 0.0)
+        return np.where(problem.always | problem.free, float(target.demand), 0.0)
     room = problem.room
     with np.errstate(invalid="ignore"):
         found = np.where(reduced < 0, -reduced * room[UP], reduced * room[DOWN])

@@ -9,7 +9,7 @@ Floats only guide the search: a wrong one can make an interval look narrower tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.suppression.solver import Program, whole_optimum
-from duckanon.engines.suppression.table import Axis, Table
+from duckanon.engines.suppression.system import Additive
 from duckanon.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+# Blocks of more cells are not searched for tables that no witness leads to: what is not shown counts as narrow.
+_SOUGHT = 8000
 # Duals are taken to the nearest 1 / _DENOMINATOR.
 _DENOMINATOR = 720720
 
@@ -35,22 +37,22 @@ _DENOMINATOR = 720720
 class Published:
     """What everybody sees, and what attackers know in addition.
 
-    units: shape (rows, columns), 0 where a cell is suppressed. suppressed: shape (rows, columns). least, most: shape
-    (cells,), bounds in units that attackers have beforehand; most may be infinite.
+    units: in the table's shape, 0 where a cell is suppressed. suppressed: in the same shape. equations: shape
+    (equations, cells), 1 for a sum and -1 for each of its parts. least, most: shape (cells,), bounds in units that
+    attackers have beforehand; most may be infinite.
     """
 
     units: Ints
     suppressed: Bools
-    rows: Axis
-    columns: Axis
+    equations: csr_array
     least: Ints
     most: Floats
 
     @staticmethod
-    def of(table: Table, suppressed: Bools, least: Ints, most: Floats) -> Published:
+    def of(table: Additive, suppressed: Bools, least: Ints, most: Floats) -> Published:
         """The table without its suppressed cells, shape (cells,)."""
         mask = suppressed.reshape(table.units.shape)
-        return Published(np.where(mask, 0, table.units), mask, table.rows, table.columns, least, most)
+        return Published(np.where(mask, 0, table.units), mask, table.equations, least, most)
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,115 @@ def intervals(published: Published, cells: Iterable[int]) -> Intervals:
     return Intervals(asked, ends[0], ends[1], exact[0], exact[1])
 
 
+@dataclass(frozen=True)
+class Witness:
+    """What leads from one table to another, for an audit to check. cells: shape (k,), each once. units: shape (k,)."""
+
+    cells: Ints
+    units: Ints
+
+
+def witnessed(
+    published: Published, base: Ints, witnesses: Sequence[Witness], cells: Ints, low: Ints, high: Ints
+) -> Intervals:
+    """Ends that are attained, where nobody needs to know the last possible ones: no cell is narrower than they say.
+
+    base: shape (cells,), a table. witnesses: lead from it to others. Each of these is checked in integers, and those
+    that agree with what is published count. low, high: shape (k,), of the cells, how far their ends should reach; where
+    no witness does, the audit seeks a table of its own. Raises InvalidInput if the base contradicts what is published.
+    """
+    audit = _Witnesses(published, base)
+    for one in audit.sound(witnesses):
+        audit.take(one)
+    places = np.full(len(base), -1, dtype=np.int64)
+    left = [(c, s, w) for s, ends in ((-1, low), (1, high)) for c, w in zip(cells.tolist(), ends.tolist(), strict=True)]
+    left = [one for one in left if not audit.reaches(*one)]
+    if left:
+        suppressed = np.flatnonzero(published.suppressed)
+        places[suppressed] = _connected(published.equations[:, suppressed])
+        for block in np.unique(places[[one[0] for one in left]]).tolist():
+            if (places == block).sum() > _SOUGHT:
+                continue
+            own = _Audit(_only(published, base, places == block))
+            for cell, sign, wanted in [one for one in left if places[one[0]] == block]:
+                if not audit.reaches(cell, sign, wanted):
+                    table = own.table(cell, sign, wanted)
+                    if table is not None:
+                        change = Witness(np.flatnonzero(places == block), table - base[places == block])
+                        for one in audit.sound([change]):
+                            audit.take(one)
+    none = np.zeros(len(cells), dtype=bool)
+    return Intervals(cells, audit.least[cells].astype(float), audit.most[cells].astype(float), none, none)
+
+
+class _Witnesses:
+    """The ends that tables attain, shape (cells,) each: least and most."""
+
+    def __init__(self, published: Published, base: Ints) -> None:
+        self._equations = published.equations.astype(np.int64)
+        self._published, self._base = published, base
+        gone = published.suppressed.ravel()
+        within = (base >= published.least) & (base <= published.most)
+        agrees = np.where(gone, within, base == published.units.ravel())
+        if (self._equations @ base).any() or not agrees.all():
+            raise _contradiction()
+        self.least, self.most = base.copy(), base.copy()
+
+    def sound(self, witnesses: Sequence[Witness]) -> list[Witness]:
+        """Those that lead to tables which agree with everything."""
+        from scipy.sparse import csc_array
+
+        if not witnesses:
+            return []
+        starts = np.concatenate([[0], np.cumsum([len(one.cells) for one in witnesses])])
+        cells = np.concatenate([one.cells for one in witnesses])
+        units = np.concatenate([one.units for one in witnesses]).astype(np.int64)
+        changes = csc_array((units, cells, starts), shape=(len(self._base), len(witnesses)))
+        wrong = np.diff(csc_array(_without_zeros(self._equations @ changes)).indptr) > 0
+        values, gone = self._base[cells] + units, self._published.suppressed.ravel()[cells]
+        outside = ~gone | (values < self._published.least[cells]) | (values > self._published.most[cells])
+        wrong |= np.logical_or.reduceat(np.append(outside, False), starts[:-1]) & (np.diff(starts) > 0)
+        return [one for one, bad in zip(witnesses, wrong.tolist(), strict=True) if not bad]
+
+    def take(self, one: Witness) -> None:
+        """Extend the ends by a table."""
+        values = self._base[one.cells] + one.units
+        self.least[one.cells] = np.minimum(self.least[one.cells], values)
+        self.most[one.cells] = np.maximum(self.most[one.cells], values)
+
+    def reaches(self, cell: int, sign: int, wanted: int) -> bool:
+        """Whether some table has that value, or one beyond it."""
+        return bool(self.least[cell] <= wanted if sign < 0 else self.most[cell] >= wanted)
+
+
+def _without_zeros(matrix: csr_array) -> csr_array:
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _connected(equations: csr_array) -> Ints:
+    """The number of the block of each column: of those that equations connect."""
+    from scipy.sparse import block_array
+    from scipy.sparse.csgraph import connected_components
+
+    matrix = abs(equations)
+    _, label = connected_components(block_array([[None, matrix.T], [matrix, None]]), directed=False)
+    found: Ints = label[: equations.shape[1]].astype(np.int64)
+    return found
+
+
+def _only(published: Published, base: Ints, block: Bools) -> Published:
+    """What would be left to find out if all but one block were known."""
+    mask = block.reshape(published.suppressed.shape)
+    units = np.where(block, 0, base).reshape(mask.shape)
+    return Published(units, mask, published.equations, published.least, published.most)
+
+
 class _Audit:
     """The program of all tables that agree with what is published: one column for each suppressed cell."""
 
     def __init__(self, published: Published) -> None:
-        equations = Table(published.units, published.rows, published.columns, 1.0).equations.astype(np.int64)
+        equations = published.equations.astype(np.int64)
         self._cells = np.flatnonzero(published.suppressed)
         self._least, self._most = published.least[self._cells], published.most[self._cells]
         right = -(equations @ published.units.ravel())
@@ -113,6 +219,26 @@ class _Audit:
         if not self._agrees(table):
             table = self._whole(at, sign)
         return float(table[at]), bound is not None and sign * int(table[at]) == bound
+
+    def table(self, cell: int, sign: int, wanted: int) -> Ints | None:
+        """A whole table, shape (suppressed cells,), in which the cell has that value; None without one."""
+        at = int(np.searchsorted(self._cells, cell))
+        lower, upper = self._least.astype(np.float64), self._most.copy()
+        (lower if sign < 0 else upper)[at] = wanted
+        self._program.bound(lower, upper)
+        self._program.price_one(at, -float(sign))
+        found = self._program.solve()
+        self._program.price_one(at, 0.0)
+        if found is None:
+            return None
+        table = np.rint(found.x).astype(np.int64)
+        if not self._agrees(table):
+            lower[at] = upper[at] = wanted
+            searched = whole_optimum(np.zeros(len(self._cells)), lower, upper, self._equations, self._right)
+            if searched is None or not self._agrees(searched):
+                return None
+            table = searched
+        return table if sign * table[at] >= sign * wanted else None
 
     def _agrees(self, table: Ints) -> bool:
         inside = bool((table >= self._least).all() and (table <= self._most).all())
@@ -143,18 +269,52 @@ class _Audit:
 
 
 def _unbounded(published: Published) -> Bools:
-    """Shape (cells,): which cells have no upper end: records may be added to a leaf below without any trace."""
-    open_ = published.suppressed & np.isinf(published.most).reshape(published.units.shape)
-    for side, axis in ((open_, published.rows), (open_.T, published.columns)):
-        for node in axis.upward[::-1].tolist():
-            if axis.parents[node] >= 0:
-                side[node] &= side[axis.parents[node]]
-    found = open_ & np.outer(published.rows.leaves, published.columns.leaves)
-    for side, axis in ((found, published.rows), (found.T, published.columns)):
-        for node in axis.upward.tolist():
-            if axis.parents[node] >= 0:
-                side[axis.parents[node]] |= side[node]
-    return found.ravel()
+    """Shape (cells,): which cells have no upper end, since something may be added to them without any trace.
+
+    What is added is not negative, so a published total leaves nothing to its parts, and a sum cannot grow unless one of
+    its parts does. The cells of which that leaves the rest open are then found by one linear program, which is checked
+    in integers.
+    """
+    open_ = published.suppressed.ravel() & np.isinf(published.most)
+    signs = published.equations.tocoo()
+    totals, parts = signs.data > 0, signs.data < 0
+    while open_.any():
+        grows, has = np.zeros(signs.shape[0], dtype=bool), np.zeros(signs.shape[0], dtype=bool)
+        grows[signs.row[totals]] = open_[signs.col[totals]]
+        np.logical_or.at(has, signs.row[parts], open_[signs.col[parts]])
+        stays = open_.copy()
+        stays[signs.col[totals & ~has[signs.row]]] = False
+        stays[signs.col[parts & ~grows[signs.row]]] = False
+        if (stays == open_).all():
+            return _additions(published, open_)
+        open_ = stays
+    return open_
+
+
+def _additions(published: Published, open_: Bools) -> Bools:
+    """The cells among those that grow in some additive table without negative cells."""
+    cells = np.flatnonzero(open_)
+    equations = published.equations[:, cells]
+    width, none = len(cells), np.zeros(equations.shape[0])
+    # A table of additions may be scaled: up to one unit of each cell's counts, and the rest is free.
+    costs = np.concatenate([-np.ones(width), np.zeros(width)])
+    upper = np.concatenate([np.ones(width), np.full(width, np.inf)])
+    program = Program(costs, np.zeros(2 * width), upper, primal=True)
+    program.add(_beside(equations, equations), none, none)
+    optimum = program.solve()
+    found = np.zeros(len(open_), dtype=bool)
+    if optimum is not None:
+        added = np.rint((optimum.x[:width] + optimum.x[width:]) * _DENOMINATOR).astype(np.int64)
+        if not (equations.astype(np.int64) @ added).any():
+            found[cells[added > 0]] = True
+    return found
+
+
+def _beside(*blocks: csr_array) -> csr_array:
+    """Matrices side by side."""
+    from scipy.sparse import csr_array, hstack
+
+    return csr_array(hstack(blocks, format="csr"))
 
 
 def _contradiction() -> InvalidInput:

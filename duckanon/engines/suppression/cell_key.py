@@ -1,8 +1,9 @@
 """The cell key method: counts change by chance, and the same records change in the same way in every table.
 
 Each record has a key, a whole number below `KEYS`, drawn once. A cell's key is the sum of its records' keys modulo
-`KEYS`: their fractional part, in units of 1 / KEYS. The cell's count and key look up its change in a perturbation table
-(ptable). So the same cell has the same answer however it is asked for.
+`KEYS`: their fractional part, in units of 1 / KEYS. The cell's count and a hash of its key look up its change in a
+perturbation table (ptable). So the same cell has the same answer however it is asked for. (Without the hash, the key of
+a total would be the sum of its parts' keys, and readers could exclude counts whose changes do not add up so.)
 
 Source: Fraser and Wooton 2005 (Australian Bureau of Statistics); Giessing 2016, Computational issues in the design of
 transition probabilities and disclosure risk estimation for additive noise, for the ptable of maximum entropy.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import md5
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +40,10 @@ class PTable:
     weights: Ints
 
     @staticmethod
-    def of(probabilities: npt.ArrayLike) -> PTable:
+    def of(probabilities: npt.ArrayLike, allowed: npt.ArrayLike | None = None) -> PTable:
         """The ptable with these probabilities, shape (counts, 2 d + 1), as near as whole numbers of keys allow.
 
+        allowed: of the same shape, changes that may get a few keys; None: those with a probability.
         Raises InvalidInput if it is no ptable.
         """
         given = np.asarray(probabilities, dtype=np.float64)
@@ -61,7 +64,8 @@ class PTable:
             raise InvalidInput("A ptable is unbiased: the mean change of each row is 0.")
         if len(given) <= most:
             raise InvalidInput("A ptable has a row for each count up to d at least: the last one is for larger counts.")
-        return PTable(np.array([_whole(row, changes) for row in given]))
+        may = given > 0 if allowed is None else np.asarray(allowed, dtype=bool)
+        return PTable(np.array([_whole(row, changes, own) for row, own in zip(given, may, strict=True)]))
 
     @property
     def most(self) -> int:
@@ -84,9 +88,47 @@ class PTable:
         """Shape (cells,): the counts to publish. keys: cell keys, shape (cells,). Raises InvalidInput."""
         if counts.shape != keys.shape or (counts < 0).any() or (keys < 0).any() or (keys >= KEYS).any():
             raise InvalidInput("Each cell has a count that is not negative and a cell key: see cell_keys.")
+        return self.changed(counts, hashed(keys))
+
+    def changed(self, counts: Ints, keys: Ints) -> Ints:
+        """As `perturbed`, by hashed keys."""
         row = np.minimum(counts, len(self.weights) - 1)
         found: Ints = counts + (keys[:, None] >= self._ends[row]).sum(axis=1) - self.most
         return found
+
+    def possible(self, counts: Ints, perturbed: Ints) -> tuple[Ints, Ints]:
+        """The ends, shape (cells,), of counts around each true one that the ptable turns into the perturbed one.
+
+        Counts beyond a gap are left out: so the ends never say that more is possible than is.
+        """
+        asked, of = np.unique(np.stack([counts, perturbed], axis=1), axis=0, return_inverse=True)
+        ends = [[self._run(count, result, step) for count, result in asked.tolist()] for step in (-1, 1)]
+        low, high = np.array(ends, dtype=np.int64).reshape(2, -1)[:, of.reshape(-1)]
+        return low, high
+
+    def _run(self, count: int, result: int, step: int) -> int:
+        while self._gives(count + step, result):
+            count += step
+        return count
+
+    def _gives(self, count: int, result: int) -> bool:
+        """Whether a count may become a result."""
+        if count < 0 or abs(result - count) > self.most:
+            return False
+        return bool(self.weights[min(count, len(self.weights) - 1), result - count + self.most] > 0)
+
+
+def hashed(keys: Ints) -> Ints:
+    """Shape (cells,): a number below KEYS for each cell key, by which its change is looked up: of the key's MD5 digest.
+
+    As SQL: `md5_number_lower(key::VARCHAR) % KEYS`.
+    """
+    once, of = np.unique(keys, return_inverse=True)
+    found = [
+        int.from_bytes(md5(str(key).encode(), usedforsecurity=False).digest()[8:], "little") % KEYS
+        for key in once.tolist()
+    ]
+    return np.array(found, dtype=np.int64)[of.reshape(-1)]
 
 
 def cell_keys(record_keys: Ints, cell_of: Ints, cells: int) -> Ints:
@@ -114,12 +156,13 @@ def maximum_entropy(most: int, variance: float, threshold: int = 0) -> PTable:
     if not 0 < variance <= most**2:
         raise InvalidInput("The variance is above 0, and the square of the largest change at most.")
     changes = np.arange(-most, most + 1)
-    probabilities = np.zeros((most + threshold + 2, len(changes)))
-    for count, row in enumerate(probabilities):
-        results = count + changes
-        allowed = (results == 0) | (results > threshold) if count else changes == 0
-        row[allowed] = _entropic(changes[allowed], variance)
-    return PTable.of(probabilities)
+    counts = np.arange(most + threshold + 2)[:, None]
+    results = counts + changes
+    allowed = np.where(counts > 0, (results == 0) | (results > threshold), changes == 0)
+    probabilities = np.zeros(results.shape)
+    for row, may in zip(probabilities, allowed, strict=True):
+        row[may] = _entropic(changes[may], variance)
+    return PTable.of(probabilities, allowed)
 
 
 def _entropic(changes: Ints, variance: float) -> Floats:
@@ -167,7 +210,7 @@ def _softmax(x: Floats) -> Floats:
     return p
 
 
-def _whole(row: Floats, changes: Ints) -> Ints:
+def _whole(row: Floats, changes: Ints, allowed: npt.NDArray[np.bool_]) -> Ints:
     """Weights that add up to KEYS with a mean change of exactly 0, next to the probabilities. Raises InvalidInput."""
     weights: Ints = np.rint(row / row.sum() * KEYS).astype(np.int64)
     weights[np.argmax(weights)] += KEYS - weights.sum()
@@ -179,7 +222,7 @@ def _whole(row: Floats, changes: Ints) -> Ints:
     for i in likely.tolist():
         for j in likely.tolist():
             distance = int(changes[i] - changes[j])
-            if distance and off % distance == 0 and weights[j] > 0 and 0 <= off // distance <= weights[i]:
+            if distance and off % distance == 0 and allowed[j] and 0 <= off // distance <= weights[i]:
                 weights[i] -= off // distance
                 weights[j] += off // distance
                 return weights

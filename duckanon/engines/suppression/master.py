@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.suppression.attacker import Target
-from duckanon.engines.suppression.problem import Problem
+from duckanon.engines.suppression.problem import Problem, no_whole_pattern
 from duckanon.engines.suppression.solver import Choice, Program
-from duckanon.errors import Infeasible
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -34,9 +33,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Decided:
-    """pattern: shape (cells,), primary cells 1. bound: no protecting pattern costs less, by this program's duals.
+    """pattern: shape (cells,), 1 for cells that are never published. bound: no protecting pattern costs less.
 
-    reduced: shape (free cells,), what each free cell adds to the bound if it is suppressed.
+    Duals of this program prove that. reduced: shape (free cells,), what each one adds to the bound if it is suppressed.
     """
 
     pattern: Floats
@@ -61,7 +60,7 @@ class Master:
     """The linear program, with cuts added as they are found."""
 
     def __init__(self, problem: Problem) -> None:
-        self._primary = problem.primary
+        self._always = problem.always
         self.free = np.flatnonzero(problem.free)
         self.cost = problem.cost[self.free]
         self.cuts: list[Cut] = []
@@ -72,9 +71,10 @@ class Master:
     def cut(self, target: Target, capacities: Floats, pattern: Floats) -> bool:
         """Take in the constraint capacities @ y >= demand. False if the pattern meets it already.
 
-        The primary cells' capacities are subtracted from the demand, and each capacity is cut to what is then left.
+        The capacities of cells that are never published are subtracted from the demand, and each capacity is cut to
+        what is then left.
         """
-        left = target.demand - float(capacities[self._primary].sum())
+        left = target.demand - float(capacities[self._always].sum())
         if left <= 1e-9 * target.demand:
             return False
         shares = np.minimum(capacities[self.free] / left, 1.0)
@@ -91,7 +91,7 @@ class Master:
 
     def _take(self, cut: Cut) -> None:
         if not len(cut.cells):
-            raise Infeasible("Some cells stay too narrow whatever is suppressed: let more cells be suppressed.")
+            raise no_whole_pattern()
         self.cuts.append(cut)
 
     def solve(self) -> Decided:
@@ -105,14 +105,14 @@ class Master:
         prices = np.maximum(found.duals, 0.0)
         reduced = self.cost - (self._rows(self.cuts).T @ prices if self.cuts else 0.0)
         bound = float(prices.sum() + np.minimum(reduced, 0.0).sum())
-        pattern = self._primary.astype(np.float64)
+        pattern = self._always.astype(np.float64)
         pattern[self.free] = np.clip(found.x, 0.0, 1.0)
         # The sums are rounded: stay below what they are in truth.
         return Decided(pattern, bound * (1 - 1e-9), reduced)
 
     def choose(self, nodes: int) -> Whole:
         """A cheap whole pattern that meets all cuts, the best of a search tree of that many nodes."""
-        pattern = self._primary.copy()
+        pattern = self._always.copy()
         if not self.cuts:
             return Whole(pattern, 0.0, True, 0)
         choice = Choice(self.cost, nodes)

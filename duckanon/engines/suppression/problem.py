@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.suppression.rules import Levels
-from duckanon.engines.suppression.table import Table, whole_units
+from duckanon.engines.suppression.system import Additive
+from duckanon.engines.suppression.table import whole_units
 from duckanon.errors import Infeasible, InvalidInput
 
 Floats = npt.NDArray[np.float64]
@@ -24,10 +25,11 @@ class Problem:
     """Everything flat, shape (cells,), in units.
 
     least, most: attackers know least <= cell <= most beforehand; most may be infinite. lower, upper: protection levels.
-    cost: of suppressing a cell. free: cells that may be suppressed in addition to the primary ones.
+    cost: of suppressing a cell. free: cells that may be suppressed in addition to the primary ones. closed: cells that
+    nobody publishes whatever the pattern: sums that are protected as cells are.
     """
 
-    table: Table
+    table: Additive
     least: Ints
     most: Floats
     primary: Bools
@@ -35,6 +37,12 @@ class Problem:
     upper: Ints
     cost: Floats
     free: Bools
+    closed: Bools
+
+    @cached_property
+    def always(self) -> Bools:
+        """Cells that no pattern publishes."""
+        return self.primary | self.closed
 
     @cached_property
     def room(self) -> dict[int, Floats]:
@@ -55,56 +63,83 @@ class Problem:
     @cached_property
     def directions(self) -> tuple[int, ...]:
         """The directions to look at: where rooms and demands are the same both ways, one stands for both."""
-        touched = self.primary | self.free
+        touched = self.always | self.free
         same = (self.room[UP] == self.room[DOWN])[touched].all() and (self.upper == self.lower).all()
         return (UP,) if same else (UP, DOWN)
 
     def cost_of(self, secondary: Bools) -> float:
         """The cost of a pattern's secondary suppressions."""
-        return float(np.sort(self.cost[secondary & ~self.primary]).sum())
+        return float(np.sort(self.cost[secondary & ~self.always]).sum())
 
 
 def problem(
-    table: Table,
+    table: Additive,
     levels: Levels,
     known: tuple[npt.ArrayLike | None, npt.ArrayLike | None] = (None, None),
     cost: npt.ArrayLike | None = None,
     keep: npt.ArrayLike | None = None,
+    hidden: npt.ArrayLike | None = None,
 ) -> Problem:
     """The problem for these levels.
 
-    known: bounds that attackers have beforehand, shape (rows, columns) each; by default at least one unit (empty cells
-    are published, so a cell that is not published is not empty) and no upper bound. cost: shape (rows, columns), by
-    default log(1 + value). keep: shape (rows, columns), cells that have to be published.
+    known: bounds that attackers have beforehand, in the table's shape each; by default at least one unit (empty cells
+    are published, so a cell that is not published is not empty) and no upper bound. cost: in the table's shape, by
+    default log(1 + value). keep: in the table's shape, cells that have to be published. hidden: cells
+    that no table has, so that they may be empty.
     Raises InvalidInput for bounds that the table itself contradicts, and Infeasible if a demand exceeds them.
     """
-    shape, flat = table.units.shape, table.flat
-    least = np.minimum(flat, 1) if known[0] is None else whole_units(known[0], table.step).reshape(-1)
+    flat = table.flat
+    apart = _flags(hidden, table)
+    own = np.where(apart, 0, np.minimum(flat, 1))
+    least = own if known[0] is None else whole_units(known[0], table.step).reshape(-1)
     most = np.full(table.cells, np.inf) if known[1] is None else _upper(known[1], table.step)
     if least.shape != flat.shape or most.shape != flat.shape:
-        raise InvalidInput("What attackers know has the rows and columns of the table.")
+        raise InvalidInput("What attackers know has the shape of the table.")
     if (least > flat).any() or (most < flat).any():
         raise InvalidInput("What attackers know contradicts the table: some cells lie outside their known bounds.")
     prices = np.log1p(flat * table.step) if cost is None else np.asarray(cost, dtype=np.float64).reshape(-1)
-    kept = np.zeros(flat.shape, dtype=bool) if keep is None else np.asarray(keep, dtype=bool).reshape(-1)
-    if (
-        prices.shape != flat.shape
-        or kept.shape != flat.shape
-        or not (np.isfinite(prices).all() and (prices >= 0).all())
-    ):
-        raise InvalidInput(
-            f"Costs and cells to keep have {shape[0]} rows and {shape[1]} columns; costs are at least 0."
-        )
-    if (kept & levels.primary).any():
-        raise Infeasible("Some cells that must be kept are sensitive: let them be suppressed.")
+    kept, closed = _flags(keep, table), apart
+    if prices.shape != flat.shape or not (np.isfinite(prices).all() and (prices >= 0).all()):
+        raise InvalidInput("Costs have the shape of the table, and are at least 0.")
+    contradicted = int((kept & (levels.primary | closed)).sum())
+    if contradicted:
+        raise Infeasible(f"apriori publishes {counted(contradicted, 'sensitive cell')}: say NULL for suppressed there.")
     least = _added_up(table, least)
     lower = np.minimum(levels.lower, np.where(levels.primary, flat - least, 0))
     if (flat + levels.upper > most).any():
         raise Infeasible(
             "Attackers know some sensitive cells more narrowly than the rule allows: suppression is no help."
         )
-    free = ~levels.primary & ~kept & (flat > 0)
-    return Problem(table, least, most, levels.primary, lower, levels.upper, prices, free)
+    free = ~levels.primary & ~kept & ~closed & (flat > 0)
+    return Problem(table, least, most, levels.primary, lower, levels.upper, prices, free, closed)
+
+
+def too_narrow(cells: int) -> Infeasible:
+    """The refusal where so many cells cannot be protected."""
+    return Infeasible(
+        f"{counted(cells, 'sensitive cell')} cannot be protected even if every cell is suppressed that may be: name "
+        "fewer or wider columns, or leave cells that must be published out of apriori."
+    )
+
+
+def no_whole_pattern() -> Infeasible:
+    """The refusal where cells are protected in fractions of units only."""
+    return Infeasible(
+        "In whole units no pattern protects all sensitive cells: give larger digits, name fewer or wider columns, or "
+        "leave cells that must be published out of apriori."
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """As in '1 cell' and '2 cells'."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _flags(given: npt.ArrayLike | None, table: Additive) -> Bools:
+    found = np.zeros(table.cells, dtype=bool) if given is None else np.asarray(given, dtype=bool).reshape(-1)
+    if found.shape != (table.cells,):
+        raise InvalidInput("What is said of each cell has the shape of the table.")
+    return found
 
 
 def _upper(values: npt.ArrayLike, step: float) -> Floats:
@@ -116,12 +151,18 @@ def _upper(values: npt.ArrayLike, step: float) -> Floats:
     return most
 
 
-def _added_up(table: Table, least: Ints) -> Ints:
+def _added_up(table: Additive, least: Ints) -> Ints:
     """Lower bounds, where those of a total's parts add up to more than its own."""
-    grid = least.reshape(table.units.shape).copy()
-    for side, axis in ((grid, table.rows), (grid.T, table.columns)):
-        for node in axis.upward.tolist():
-            parts = np.flatnonzero(axis.parents == node)
-            if len(parts):
-                side[node] = np.maximum(side[node], side[parts].sum(axis=0))
-    return grid.ravel()
+    rows = table.equations.tocoo()
+    is_total, is_part = rows.data > 0, rows.data < 0
+    totals = np.zeros(rows.shape[0], dtype=np.int64)
+    totals[rows.row[is_total]] = rows.col[is_total]
+    of, parts = rows.row[is_part], rows.col[is_part]
+    while True:
+        sums = np.zeros(rows.shape[0], dtype=np.int64)
+        np.add.at(sums, of, least[parts])
+        higher = least.copy()
+        np.maximum.at(higher, totals, sums)
+        if (higher == least).all():
+            return least
+        least = higher

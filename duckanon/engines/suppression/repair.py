@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.cancellation import check
 from duckanon.engines.suppression.attacker import Attacker, Target
 from duckanon.engines.suppression.problem import DOWN, UP, Problem
 from duckanon.engines.suppression.solver import Program
@@ -63,9 +64,10 @@ class _Flows:
 
 def repaired(problem: Problem, targets: Sequence[Target], pattern: Bools, cost: Floats) -> Bools:
     """A pattern that contains this one and protects every target, where flows can. cost: see `_Flows.cells`."""
-    flows, found = _Flows(problem, problem.primary | problem.free), pattern.copy()
+    flows, found = _Flows(problem, problem.always | problem.free), pattern.copy()
     attacker = Attacker(problem, found.astype(np.float64))
     for target in targets:
+        check()
         if attacker.attack(target).protects(target):
             continue
         cells = flows.cells(target, np.where(found, 0.0, cost))
@@ -79,8 +81,9 @@ def thinned(problem: Problem, targets: Sequence[Target], pattern: Bools) -> Bool
     """The pattern without secondary cells that no target needs, the dearest first. The pattern protects."""
     flows, found, free = _Flows(problem, pattern), pattern.copy(), np.zeros(problem.table.cells)
     used = [flows.cells(target, free) for target in targets]
-    secondary = np.flatnonzero(pattern & ~problem.primary)
+    secondary = np.flatnonzero(pattern & ~problem.always)
     for cell in secondary[np.argsort(-problem.cost[secondary], kind="stable")].tolist():
+        check()
         flows.allow(cell, False)
         instead: dict[int, Ints] = {}
         for k, cells in enumerate(used):

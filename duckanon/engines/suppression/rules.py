@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.suppression.table import Table, whole_units
+from duckanon.engines.suppression.system import Additive
+from duckanon.engines.suppression.table import whole_units
 from duckanon.errors import InvalidInput
 
 Floats = npt.NDArray[np.float64]
@@ -37,16 +38,16 @@ class Cells:
     counted: bool
 
     @staticmethod
-    def of(table: Table, counts: npt.ArrayLike | None = None, largest: npt.ArrayLike | None = None) -> Cells:
-        """Counts, shape (rows, columns), and largest contributions, shape (k, rows, columns), in the table's step.
+    def of(table: Additive, counts: npt.ArrayLike | None = None, largest: npt.ArrayLike | None = None) -> Cells:
+        """Counts, in the table's shape, and largest contributions, shape (k, ...), in the table's step.
 
         Without counts the table itself is one of counts. Raises InvalidInput for arrays that do not fit the table.
         """
         shape = table.units.shape
         own = table.units if counts is None else whole_units(counts, 1.0)
         top = np.zeros((0, *shape), dtype=np.int64) if largest is None else whole_units(largest, table.step)
-        if own.shape != shape or top.ndim != 3 or top.shape[1:] != shape:
-            raise InvalidInput("Counts and largest contributions have the rows and columns of the table.")
+        if own.shape != shape or top.ndim != len(shape) + 1 or top.shape[1:] != shape:
+            raise InvalidInput("Counts and largest contributions have the shape of the table.")
         if counts is not None and ((own == 0) & (table.units > 0)).any():
             raise InvalidInput("A cell without contributors has a value: its count must be at least 1.")
         if (np.diff(top, axis=0) > 0).any():
@@ -55,6 +56,15 @@ class Cells:
             raise InvalidInput("The largest contributions of a cell exceed its value.")
         flat = top.reshape(len(top), table.cells)
         return Cells(table.flat, own.ravel(), flat, counts is None)
+
+    def with_own(self, units: Ints) -> Cells:
+        """The same with further cells, each of one contributor. units: shape (all cells,)."""
+        more = len(units) - len(self.units)
+        own = units[len(self.units) :]
+        largest = np.zeros((len(self.largest), len(units)), dtype=np.int64)
+        largest[:, : len(self.units)] = self.largest
+        largest[:1, len(self.units) :] = own
+        return Cells(units, np.concatenate([self.counts, np.ones(more, dtype=np.int64)]), largest, self.counted)
 
     def top(self, k: int) -> Ints:
         """Shape (k, cells): the k largest contributions. Raises InvalidInput if fewer are known."""
@@ -99,18 +109,26 @@ class Threshold:
 class PPercent:
     """Sensitive: the second largest contributor can estimate the largest, x1, to within `p` percent of it.
 
-    X + upper - x2 >= x1 (1 + p / 100), hence upper = p / 100 x1 - (X - x1 - x2).
+    Everybody can estimate the other contributions to within `q` percent beforehand: the p/q rule, or prior-posterior
+    rule (Hundepool et al. 2012, section 4.2.2). With q = 100 they know nothing beforehand: the p% rule.
+    q / 100 (X + upper - x1 - x2) >= p / 100 x1, hence upper = p / q x1 - (X - x1 - x2).
     """
 
     p: float
+    q: float = 100.0
 
     def __post_init__(self) -> None:
         _percent(self.p, "p")
+        _percent(self.q, "q")
+        if self.p > self.q:
+            raise InvalidInput(
+                "Nobody is closer to a contribution beforehand than p may be afterwards: p is at most q."
+            )
 
     def levels(self, cells: Cells) -> tuple[Ints, Ints]:
         first, second = cells.top(2)
-        short = self.p * first - 100 * (cells.units - first - second)
-        level = np.where((short > 0) & (cells.units > 0), _units(short / 100), 0)
+        short = self.p * first - self.q * (cells.units - first - second)
+        level = np.where((short > 0) & (cells.units > 0), _units(short / self.q), 0)
         return level, level
 
 
@@ -132,6 +150,21 @@ class Dominance:
     def levels(self, cells: Cells) -> tuple[Ints, Ints]:
         short = 100 * cells.top(self.n).sum(axis=0) - self.k * cells.units
         level = np.where((short > 0) & (cells.units > 0), _units(short / self.k), 0)
+        return level, level
+
+
+@dataclass(frozen=True)
+class OfWidth:
+    """The cells that a rule finds sensitive, with intervals of X plus and minus `percent` of it instead of its own."""
+
+    rule: Rule
+    percent: float
+
+    def __post_init__(self) -> None:
+        _percent(self.percent, "The width of an interval")
+
+    def levels(self, cells: Cells) -> tuple[Ints, Ints]:
+        level = np.where(self.rule.levels(cells)[1] > 0, _units(cells.units * (self.percent / 100)), 0)
         return level, level
 
 

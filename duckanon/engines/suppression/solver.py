@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.highs import new_highs
+from duckanon.engines.highs import new_highs, solve
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Program:
             if attempt:
                 # The last solve's basis can mislead the solver.
                 self._highs.clearSolver()
-            self._highs.run()
+            solve(self._highs)
             status = self._highs.getModelStatus()
             if status == self._infeasible:
                 return None
@@ -137,7 +137,7 @@ class Choice:
 
     def solve(self) -> Chosen | None:
         """The best y of the search; None if there is no y, or none was found."""
-        self._highs.run()
+        solve(self._highs)
         info = self._highs.getInfo()
         # 2 is a feasible solution.
         if int(info.primal_solution_status) != 2:

@@ -7,22 +7,27 @@
    Where the search ends before that, its last patterns are repaired, and the cheapest of them is taken.
 4. An audit of the published table alone.
 
-All limits are numbers of steps, not seconds: the pattern is the same in every run.
+Where that is too much work, patterns are made of deviations that protect one target each (`covering`), and the audit
+checks these. All limits are numbers of steps, not seconds: the pattern is the same in every run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.cancellation import check
 from duckanon.engines.suppression.attacker import Attacker, Target, capacities
-from duckanon.engines.suppression.audit import Intervals, Published, intervals
+from duckanon.engines.suppression.audit import Intervals, Published, Witness, intervals, witnessed
+from duckanon.engines.suppression.blocks import Deviation, protected_together
+from duckanon.engines.suppression.covering import Covering
 from duckanon.engines.suppression.master import Master
-from duckanon.engines.suppression.problem import Problem
+from duckanon.engines.suppression.problem import Problem, no_whole_pattern, too_narrow
 from duckanon.engines.suppression.repair import repaired, thinned
-from duckanon.errors import Infeasible, InvalidInput
+from duckanon.errors import InvalidInput
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,6 +38,15 @@ _PATIENCE, _PROGRESS = 5, 5e-4
 # Nodes of the search tree for a whole pattern at most; the work of all trees together that an effort of 1 allows
 # (simplex iterations times constraints), of which each tree takes a least share; whole patterns repaired in the end.
 _NODES, _WORK, _ROUND, _STARTS = 40, 30_000_000, 150_000, 4
+# With more constraints a single tree takes longer than all else, and gains a few percent: the relaxation is repaired.
+_MOST_CUTS = 1500
+# Cells up to which an audit finds the last possible end of every interval. Above, and where it would be wasted on a
+# pattern to come, tables that reach what is demanded will do.
+_ALL_ENDS = 6000
+# The relaxation has a program for each target in each round: up to so many targets, and targets times cells.
+_MOST_TARGETS, _RELAXED = 300, 4_000_000
+# Rounds in which cells that the audit leaves open are protected by more cells.
+_ROUNDS = 4
 # Cells that the relaxation suppresses for that share at least are a good start.
 _HALF = 0.45
 
@@ -41,7 +55,7 @@ _HALF = 0.45
 class Suppression:
     """A pattern, and what is proven about it.
 
-    primary, secondary: shape (rows, columns). cells: shape (primary cells,), their flat numbers; lower, upper: the
+    primary, secondary: in the table's shape. cells: shape (primary cells,), their flat numbers; lower, upper: the
     values between which attackers can exclude nothing, in units, attained by whole tables (upper may be infinite);
     exact: whether these are proven to be all that attackers hold for possible. demand_lower, demand_upper: the values
     that the rule demands them to hold for possible. cost: of the secondary suppressions. bound: no protecting pattern
@@ -63,6 +77,11 @@ class Suppression:
     optimal: bool
 
     @property
+    def undecided(self) -> Bools:
+        """Shape (primary cells,): which ones no table shows to be protected; only in large systems are there any."""
+        return (self.lower > self.demand_lower) | (self.upper < self.demand_upper)
+
+    @property
     def gap(self) -> float:
         """How far the cost may be from the least one, relative to the bound."""
         return 0.0 if self.cost <= self.bound else (self.cost - self.bound) / max(self.bound, 1e-12)
@@ -77,12 +96,17 @@ def suppress(problem: Problem, effort: int = 1) -> Suppression:
     if effort < 0:
         raise InvalidInput("The effort of a suppression is a whole number, 0 or more.")
     search = _Search(problem)
-    bound = search.relax()
-    pattern, found, optimal = search.choose(effort)
+    if search.large:
+        bound, solver_bound, optimal = 0.0, 0.0, False
+        pattern, found = search.cover()
+    else:
+        bound = search.relax()
+        pattern, found, optimal = search.choose(effort)
+        solver_bound = search.solver_bound
     shape, cells = problem.table.units.shape, found.cells
     return Suppression(
         problem.primary.reshape(shape),
-        (pattern & ~problem.primary).reshape(shape),
+        (pattern & ~problem.always).reshape(shape),
         cells,
         found.lower,
         found.upper,
@@ -91,7 +115,7 @@ def suppress(problem: Problem, effort: int = 1) -> Suppression:
         problem.table.flat[cells] + problem.upper[cells],
         problem.cost_of(pattern),
         bound,
-        max(bound, search.solver_bound),
+        max(bound, solver_bound),
         optimal,
     )
 
@@ -111,17 +135,51 @@ def under_protected(problem: Problem, found: Intervals) -> Bools:
 class _Search:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._master = problem, Master(problem)
-        self._everything = problem.primary | problem.free
-        first = Attacker(problem, problem.primary.astype(np.float64))
+        self._everything = problem.always | problem.free
+        self._all = all_targets(problem)
+        self._targets, self._known = protected_together(problem, problem.always, self._all)
+        count = len(self._targets)
+        self.large = count > _MOST_TARGETS or count * problem.table.cells > _RELAXED
+        if self.large:
+            return
+        first = Attacker(problem, problem.always.astype(np.float64))
         last = Attacker(problem, self._everything.astype(np.float64))
-        self._targets = [one for one in _targets(problem) if not first.attack(one).protects(one)]
-        if not all(last.attack(one).protects(one) for one in self._targets):
-            raise Infeasible("Some cells stay too narrow whatever is suppressed: let more cells be suppressed.")
+        self._targets = [one for one in self._targets if not first.attack(one).protects(one)]
+        narrow = {one.cell for one in self._targets if not last.attack(one).protects(one)}
+        if narrow:
+            raise too_narrow(len(narrow))
+
+    def cover(self) -> tuple[Bools, Intervals]:
+        """A pattern of deviations, and its audit."""
+        targets = self._targets
+        covering = Covering(self._problem, targets)
+        covering.cover()
+        covering.improve()
+        covering.widen(np.unique([one.cell for one in covering.open_]).astype(np.int64))
+        for _ in range(_ROUNDS):
+            pattern = covering.pattern
+            found = self._audited(pattern, [*self._known, *covering.deviations])
+            narrow = found.cells[under_protected(self._problem, found)]
+            if not len(narrow) or not covering.widen(narrow):
+                break
+        return pattern, found
+
+    def _audited(self, pattern: Bools, known: Sequence[Deviation]) -> Intervals:
+        """The primary cells' intervals: all of each, or as much as is demanded where the table is large."""
+        problem = self._problem
+        if problem.table.cells <= _ALL_ENDS and not self.large:
+            return audited(problem, pattern)
+        cells = np.flatnonzero(problem.primary)
+        published = Published.of(problem.table, pattern, problem.least, problem.most)
+        low, high = (problem.table.flat - problem.lower)[cells], (problem.table.flat + problem.upper)[cells]
+        witnesses = [Witness(one.cells, sign * one.units) for one in known for sign in (1, -1)]
+        return witnessed(published, problem.table.flat, witnesses, cells, low, high)
 
     def relax(self) -> float:
         """The bound of the linear relaxation."""
         bounds = []
         while True:
+            check()
             decided = self._master.solve()
             bounds.append(decided.bound)
             slow = len(bounds) > _PATIENCE and decided.bound < bounds[-1 - _PATIENCE] * (1 + _PROGRESS)
@@ -132,15 +190,16 @@ class _Search:
     def choose(self, effort: int) -> tuple[Bools, Intervals, bool]:
         """The pattern, shape (cells,), its audit, and whether the pattern is proven to cost least."""
         self.solver_bound = 0.0
-        starts, work = [self._problem.primary | (self._relaxed > _HALF)], 0
-        while work < effort * _WORK:
+        starts, work = [self._problem.always | (self._relaxed > _HALF)], 0
+        while work < effort * _WORK and len(self._master.cuts) <= _MOST_CUTS:
+            check()
             whole = self._master.choose(_NODES)
             work += whole.work + _ROUND
             self.solver_bound = max(self.solver_bound, whole.bound)
             starts = [*starts[-_STARTS:], whole.pattern]
             if self._separate(whole.pattern.astype(np.float64)):
                 continue
-            found = audited(self._problem, whole.pattern)
+            found = self._audited(whole.pattern, self._known)
             if under_protected(self._problem, found).any():
                 self._master.forbid(whole.pattern)
             elif whole.least:
@@ -152,10 +211,10 @@ class _Search:
     def _best(self, known: list[Bools]) -> tuple[Bools, Intervals]:
         """The cheapest pattern that passes its audit."""
         for pattern in [*sorted(known, key=self._problem.cost_of), self._everything]:
-            found = audited(self._problem, pattern)
+            found = self._audited(pattern, self._known)
             if not under_protected(self._problem, found).any():
                 return pattern, found
-        raise Infeasible("In whole units no pattern protects all cells: take smaller units, or keep fewer cells.")
+        raise no_whole_pattern()
 
     def _repaired(self, pattern: Bools) -> Bools:
         """A pattern that protects, near this one; cells that the relaxation suppresses in part are cheap."""
@@ -174,7 +233,7 @@ class _Search:
         return added
 
 
-def _targets(problem: Problem) -> list[Target]:
+def all_targets(problem: Problem) -> list[Target]:
     """The primary cells and directions that patterns have to protect, the largest demands first."""
     found = [
         Target(cell, direction, int(problem.demand[direction][cell]))

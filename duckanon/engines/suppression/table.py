@@ -82,6 +82,57 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """hierarchies: over the same nodes, which are sums in one of them, in several, or in none."""
+
+    hierarchies: tuple[Axis, ...]
+
+    @staticmethod
+    def of(nodes: int, *parents: npt.ArrayLike | None) -> Dimension:
+        """parents: of each hierarchy, see `Axis.of`. Raises InvalidInput if they are no hierarchies together."""
+        made = Dimension(tuple(Axis.of(one, nodes) for one in parents or (None,)))
+        if not made._ordered:
+            raise InvalidInput("The hierarchies of a dimension form a circle: a total cannot be part of itself.")
+        return made
+
+    @property
+    def nodes(self) -> int:
+        return self.hierarchies[0].nodes
+
+    @cached_property
+    def leaves(self) -> Bools:
+        """Shape (nodes,): which nodes are sums in no hierarchy."""
+        found: Bools = np.all([one.leaves for one in self.hierarchies], axis=0)
+        return found
+
+    @property
+    def _ordered(self) -> bool:
+        """Whether no node is a part of itself through several hierarchies."""
+        height = np.zeros(self.nodes, dtype=np.int64)
+        for _ in range(self.nodes + 1):
+            higher = height.copy()
+            for one in self.hierarchies:
+                parts = np.flatnonzero(one.parents >= 0)
+                np.maximum.at(higher, one.parents[parts], height[parts] + 1)
+            if (higher == height).all():
+                return True
+            height = higher
+        return False
+
+    def within(self, kept: Ints) -> Dimension:
+        """The dimension of some of the nodes, ascending: a sum stays one where all its parts are kept."""
+        place = np.full(self.nodes, -1, dtype=np.int64)
+        place[kept] = np.arange(len(kept))
+        found = []
+        for one in self.hierarchies:
+            above = one.parents >= 0
+            broken = np.unique(one.parents[above & (place < 0)])
+            parents = np.where(above & ~np.isin(one.parents, broken), place[np.maximum(one.parents, 0)], -1)
+            found.append(Axis(parents[kept]))
+        return Dimension(tuple(found))
+
+
+@dataclass(frozen=True)
 class Table:
     """Cells in whole units of `step`; cell (r, c) is number r * columns + c wherever cells are flat.
 
@@ -117,6 +168,16 @@ class Table:
     def cells(self) -> int:
         return self.units.size
 
+    @property
+    def places(self) -> Ints:
+        """Shape (cells, 2): the row and the column of each cell."""
+        return np.indices(self.units.shape).reshape(2, -1).T
+
+    @property
+    def dimensions(self) -> tuple[Dimension, Dimension]:
+        """What the places are of."""
+        return Dimension((self.rows,)), Dimension((self.columns,))
+
     @cached_property
     def flat(self) -> Ints:
         """Shape (cells,): the units of each cell."""
@@ -134,7 +195,10 @@ class Table:
         leaves = eye_array(self.rows.nodes, format="csr")[np.flatnonzero(self.rows.leaves)]
         down = kron(self.rows.equations(), eye_array(self.columns.nodes))
         across = kron(leaves, self.columns.equations())
-        return csr_array(vstack([down, across], format="csr"))
+        found = csr_array(vstack([down, across], format="csr"))
+        # The product of matrices may store zeros.
+        found.eliminate_zeros()
+        return found
 
     def adds_up(self, units: Ints) -> bool:
         """Whether flat cells meet every equation, computed in integers."""

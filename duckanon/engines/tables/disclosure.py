@@ -38,33 +38,35 @@ def known_counts(
     counts: Ints,
     below: int,
     time_limit: float,
+    width: int = 1,
 ) -> Known:
-    """Whether cells of a target follow, or are known to hold 1 to below - 1 records.
+    """Whether cells of a target follow, or are known to hold 1 to below - 1 records, or to less than a width.
 
     releases: made from `records`. target: different variables. codes: shape (cells, target variables), cells that hold
     records; counts: shape (cells,), how many. A cell of `below` or more is only asked whether its count follows.
-    time_limit: seconds for what moves from the true records leave open.
+    time_limit: seconds for what moves from the true records leave open. width: how far apart possible counts must be.
     """
     if any(table.known_counts and set(target) <= set(table.scope) for table in releases.tables):
         none = np.zeros(len(codes), dtype=bool)
         return Known(~none, none, none)
     part = part_around(releases, frozenset(target))
-    least, largest = by_moves(releases, part, records, target, codes, counts, max(below - 1, 1))
+    least, largest = by_moves(releases, part, records, target, codes, counts, max(below - 1, width))
     lower, upper = np.zeros(len(codes), dtype=np.int64), np.full(len(codes), records.total)
-    left = np.flatnonzero(~_is_open(counts, least, largest, below))
+    left = np.flatnonzero(~_is_open(counts, least, largest, below, width))
     found = _bounds(releases, part, target, codes[left], records, time_limit) if len(left) else None
     if found is not None:
         lower[left], upper[left] = found.lower, found.upper
         least[left], largest[left] = np.minimum(least[left], found.least), np.maximum(largest[left], found.largest)
-    free = _is_open(counts, least, largest, below)
+    free = _is_open(counts, least, largest, below, width)
     determined = ~free & (lower == upper)
-    narrow = ~free & ~determined & (lower >= 1) & (upper < below)
+    narrow = ~free & ~determined & (((lower >= 1) & (upper < below)) | (upper - lower < width))
     return Known(determined, narrow, ~(free | determined | narrow))
 
 
-def _is_open(counts: Ints, least: Ints, largest: Ints, below: int) -> Bools:
+def _is_open(counts: Ints, least: Ints, largest: Ints, below: int, width: int) -> Bools:
     """Whether witnesses, with `least` and `largest` in the cells, leave open how many records there are."""
-    return np.asarray(np.where(counts < below, (least == 0) | (largest >= below), least < largest))
+    small = (least == 0) | (largest >= below)
+    return np.asarray(np.where(counts < below, small, True) & (largest - least >= width))
 
 
 def known_values(releases: Releases, records: Records, target: Sequence[int], codes: Ints, time_limit: float) -> Known:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.highs import new_highs
+from duckanon.engines.highs import new_highs, solve
 from duckanon.engines.tables.cells import Ints
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.system import System
@@ -98,7 +98,7 @@ class LinearProgram:
         settled = sign * int(self._lower[columns[at < 0]].sum())
         self._highs.changeColsCost(len(self.free), self._all, cost.astype(float))
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
-        self._highs.run()
+        solve(self._highs)
         if self._highs.getModelStatus() != self._optimal:
             return None
         found = self._highs.getSolution()
@@ -167,7 +167,7 @@ class IntegerProgram:
             cost[relaxed._at[column]] = sign
         self._highs.changeColsCost(size, positions, cost)
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
-        self._highs.run()
+        solve(self._highs)
         values = np.array(self._highs.getSolution().col_value)
         if len(values) != size or not np.isfinite(values).all():
             return None

@@ -12,6 +12,7 @@ from time import monotonic
 
 import numpy as np
 
+from duckanon.cancellation import check, within
 from duckanon.engines.tables.cells import Bools, Ints
 from duckanon.engines.tables.knapsacks import settle
 from duckanon.engines.tables.programs import Floats, IntegerProgram, LinearProgram
@@ -59,7 +60,7 @@ class Search:
     """
 
     def __init__(self, system: System, seconds: float) -> None:
-        self._until = monotonic() + seconds
+        self._until = monotonic() + within(seconds)
         self.system = system
         self.lower, self.upper = system.lower.copy(), system.upper.copy()
         self.least = np.full(system.columns, UNBOUNDED, dtype=np.int64)
@@ -73,6 +74,7 @@ class Search:
 
     @property
     def left(self) -> float:
+        check()
         return self._until - monotonic()
 
     def witness(self, x: Ints) -> bool:

@@ -15,6 +15,7 @@ from time import monotonic
 
 import numpy as np
 
+from duckanon.cancellation import check, within
 from duckanon.engines.tables.audit import kept_margins
 from duckanon.engines.tables.bounds import TargetBounds, by_programs
 from duckanon.engines.tables.cells import Bools, Ints, keys, places
@@ -68,17 +69,18 @@ class Row:
 class _Family:
     """All unions of some levels of a row, by the bits of their numbers. open: those proven not to be disclosed.
 
-    asked: how many were bounded by programs.
+    width: how far apart possible counts must be. asked: how many were bounded by programs.
     """
 
     row: Row
     levels: tuple[int, ...]
     counts: Ints
     open: Bools
+    width: int
     asked: int = field(default=0)
 
     @staticmethod
-    def of(row: Row, levels: tuple[int, ...], whole: bool, below: int) -> _Family:
+    def of(row: Row, levels: tuple[int, ...], whole: bool, below: int, width: int) -> _Family:
         """whole: whether these are all levels that may hold a record."""
         who, counts = [0], np.zeros(1, dtype=np.int64)
         for level in levels:
@@ -87,7 +89,7 @@ class _Family:
         units = np.array([one.bit_count() for one in who])
         several = np.array([at.bit_count() > 1 for at in range(len(who))])
         several[-1] &= not whole
-        return _Family(row, levels, counts, ~(several & (units > 0) & (units < below)))
+        return _Family(row, levels, counts, ~(several & (units > 0) & (units < below)), width)
 
     def next(self) -> list[int]:
         """The largest and the smallest unions that are not proven to be open."""
@@ -107,10 +109,10 @@ class _Family:
         """Take in what counts of a union are possible; whether they leave it open."""
         every = np.arange(len(self.open))
         if least == 0:
-            self.open |= every & union == every
+            self.open |= (every & union == every) & (self.counts >= self.width)
         if largest >= below:
-            self.open |= (every & union == union) & (self.counts < below)
-        if self.counts[union] >= below and least < largest:
+            self.open |= (every & union == union) & (self.counts < below) & (self.counts <= largest - self.width)
+        if largest - least >= self.width and (least == 0 or largest >= below or self.counts[union] >= below):
             self.open[union] = True
         return bool(self.open[union])
 
@@ -123,18 +125,20 @@ def known_unions(
     rows: Sequence[Row],
     below: int,
     time_limit: float,
+    width: int = 1,
 ) -> Known:
-    """Of which rows a union of cells follows, or is known to hold 1 to below - 1 records.
+    """Of which rows a union of cells follows, or is known to hold 1 to below - 1 records, or to less than a width.
 
     releases: made from `records`. target: different variables; joined: the one whose levels are joined. rows: that have
-    a union at risk, their cells in the order of `target`. time_limit: seconds.
+    a union at risk, their cells in the order of `target`. time_limit: seconds. width: as in `known_counts`.
     """
     none = np.zeros(len(rows), dtype=bool)
     if any(table.known_counts and set(target) <= set(table.scope) for table in releases.tables):
         return Known(~none, none, none)
-    one = _Unions(releases, records, tuple(target), joined, below, monotonic() + time_limit)
+    one = _Unions(releases, records, tuple(target), joined, below, width, monotonic() + within(time_limit))
     kinds = np.full(len(rows), "open", dtype=object)
-    left = np.flatnonzero(~one.emptied(rows))
+    # Unions that can be empty hold as many records as the smallest of their cells at least: that may be too few.
+    left = np.flatnonzero(~one.emptied(rows) if width == 1 else np.ones(len(rows), dtype=bool))
     for at, kind in zip(left.tolist(), one.settled([rows[at] for at in left.tolist()]), strict=True):
         kinds[at] = kind
     return Known(kinds == "determined", kinds == "narrow", kinds == "unproven")
@@ -147,6 +151,7 @@ class _Unions:
     target: tuple[int, ...]
     joined: int
     below: int
+    width: int
     until: float
 
     @property
@@ -186,7 +191,7 @@ class _Unions:
         """Of each row, what is known of its unions: 'open', or of one of them 'determined', 'narrow' or 'unproven'."""
         kinds = dict.fromkeys(range(len(rows)), "open")
         bounds = self._bounds([(row, row.levels) for row in rows])
-        left = [at for at in kinds if bounds is None or bounds.least[at] > 0]
+        left = [at for at in kinds if bounds is None or bounds.least[at] > 0 or self.width > 1]
         families: dict[int, _Family] = {}
         singles = self._bounds([(rows[at], (level,)) for at in left for level in rows[at].levels])
         begin = 0
@@ -199,6 +204,7 @@ class _Unions:
             else:
                 families[at] = family
         while families:
+            check()
             found = self._round(families)
             kinds |= found
             families = {at: one for at, one in families.items() if at not in found}
@@ -207,14 +213,15 @@ class _Unions:
     def _family(self, row: Row, upper: Ints, largest: Ints) -> _Family | None:
         """The unions of a row without those that hold a level of which many records are possible; None for too many."""
         possible = upper > 0
-        few = sum(row.counts.values()) < self.below or all(
-            row.counts[level] == who.bit_count() for level, who in row.units.items()
+        few = self.width == 1 and (
+            sum(row.counts.values()) < self.below
+            or all(row.counts[level] == who.bit_count() for level, who in row.units.items())
         )
         some = possible & ~((largest >= self.below) & few)
         levels = tuple(np.array(row.levels)[some].tolist())
         if len(levels) > _MOST_LEVELS:
             return None
-        return _Family.of(row, levels, not row.many and bool((some == possible).all()), self.below)
+        return _Family.of(row, levels, not row.many and bool((some == possible).all()), self.below, self.width)
 
     def _round(self, families: dict[int, _Family]) -> dict[int, str]:
         """Bound some unions of each family; the kinds of those that are settled."""
@@ -239,7 +246,8 @@ class _Unions:
     def _kind(self, lower: int, upper: int) -> str:
         if lower == upper:
             return "determined"
-        return "narrow" if lower >= 1 and upper < self.below else "unproven"
+        narrow = (lower >= 1 and upper < self.below) or upper - lower < self.width
+        return "narrow" if narrow else "unproven"
 
     def _bounds(self, asked: Sequence[tuple[Row, tuple[int, ...]]]) -> TargetBounds | None:
         """Bounds of unions of a row's levels; None where the cross-classification is too large."""

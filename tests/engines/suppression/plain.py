@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from duckanon.engines.suppression.problem import Problem
-from duckanon.engines.suppression.table import Axis
+from duckanon.engines.suppression.table import Axis, Table
 
 
 def with_totals(leaves: np.ndarray, rows: Axis, columns: Axis) -> np.ndarray:
@@ -22,6 +22,7 @@ def with_totals(leaves: np.ndarray, rows: Axis, columns: Axis) -> np.ndarray:
 def all_tables(problem: Problem) -> np.ndarray:
     """Shape (tables, cells): every additive table within what attackers know. Upper bounds must be finite."""
     table = problem.table
+    assert isinstance(table, Table)
     leaf = np.outer(table.rows.leaves, table.columns.leaves).ravel()
     choices = [range(int(problem.least[i]), int(problem.most[i]) + 1) for i in np.flatnonzero(leaf)]
     grid = np.zeros((int(np.prod([len(c) for c in choices])), table.cells), dtype=np.int64)

@@ -48,13 +48,21 @@ def test_small_counts_take_the_nearest_variance() -> None:
     assert (table.weights[1] == np.array([0, KEYS * 2 // 3, 0, 0, KEYS // 3])).all()
 
 
+@pytest.mark.parametrize(("most", "variance"), [(16, 20.0), (24, 60.0), (40, 300.0)])
+def test_large_changes_of_small_counts(most: int, variance: float) -> None:
+    """A count of 1 takes -1 and +16 then: seventeenths of the keys are no whole numbers."""
+    table = maximum_entropy(most, variance)
+    assert not (table.weights @ np.arange(-most, most + 1)).any()
+    assert table.variances[1] == pytest.approx(most, rel=1e-6)
+
+
 def test_every_key_is_used_as_often_as_its_probability_says() -> None:
     table = maximum_entropy(2, 1.0)
     keys = np.concatenate([np.cumsum(row)[:-1] - 1 for row in table.weights])
     keys = np.unique(np.concatenate([keys, keys + 1, [0, KEYS - 1]]))
     keys = keys[(keys >= 0) & (keys < KEYS)]
     for count in range(6):
-        published = table.perturbed(np.full(len(keys), count), keys)
+        published = table.changed(np.full(len(keys), count), keys)
         row = table.weights[min(count, len(table.weights) - 1)]
         for key, change in zip(keys.tolist(), (published - count).tolist(), strict=True):
             before = row[: change + 2].sum()

@@ -90,7 +90,7 @@ def test_cells_in_steps() -> None:
         (lambda: levels(cell([1]), []), "needs a rule"),
         (lambda: levels(cell([1]), [Threshold(2)], safety=101), "from 0 to 100"),
         (lambda: levels(Cells.of(Table.of([[1]])), [PPercent(10)]), "2 largest"),
-        (lambda: Cells.of(Table.of([[1]]), [[1, 1]]), "rows and columns"),
+        (lambda: Cells.of(Table.of([[1]]), [[1, 1]]), "shape of the table"),
         (lambda: Cells.of(Table.of([[1]]), [[0]]), "without contributors"),
         (lambda: Cells.of(Table.of([[3]]), [[2]], [[[1]], [[2]]]), "falling order"),
         (lambda: Cells.of(Table.of([[3]]), [[2]], [[[2]], [[2]]]), "exceed"),

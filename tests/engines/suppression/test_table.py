@@ -60,7 +60,7 @@ def test_what_is_known_must_agree() -> None:
     table, demanded = small()
     with pytest.raises(InvalidInput, match="contradicts"):
         problem(table, demanded, (table.units + 1, None))
-    with pytest.raises(InvalidInput, match="rows and columns"):
+    with pytest.raises(InvalidInput, match="shape of the table"):
         problem(table, demanded, (np.zeros(2), None))
     with pytest.raises(InvalidInput, match="Costs"):
         problem(table, demanded, cost=-table.units)
@@ -72,7 +72,7 @@ def test_cells_to_keep() -> None:
     table, demanded = small()
     with pytest.raises(Infeasible, match="sensitive"):
         problem(table, demanded, keep=demanded.primary)
-    with pytest.raises(Infeasible, match="whatever is suppressed"):
+    with pytest.raises(Infeasible, match="sensitive cells cannot be protected"):
         suppress(problem(table, demanded, keep=~demanded.primary.reshape(3, 3)))
     with pytest.raises(InvalidInput, match="effort"):
         suppress(problem(table, demanded), effort=-1)

@@ -1,0 +1,231 @@
+"""Patterns for large systems: for each target a deviation that protects it, all of them together over few other cells.
+
+A target alone asks for the cheapest deviation through the cells near it: a small linear program (Fischetti and Salazar
+2000, section 5), whose cost counts only cells that no other deviation uses yet. Targets are served one after another;
+then the dearest deviations are sought again, now that they know of all others. The pattern is what they use together.
+
+Deviations are whole numbers, and are checked as such. All limits are numbers of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.cancellation import check
+from duckanon.engines.suppression.attacker import Target
+from duckanon.engines.suppression.blocks import Deviation, reached
+from duckanon.engines.suppression.neighbourhood import Neighbourhoods
+from duckanon.engines.suppression.problem import DOWN, UP, Problem
+from duckanon.engines.suppression.solver import Program, whole_optimum
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Neighbourhoods: the second one is for what the first does not protect. In many dimensions they begin smaller: there
+# are that many cells in each at most.
+_WIDTHS, _MOST_NEAR, _MOST_WIDE = (3, 4, 6, 8, 12, 20, 40), 2000, 8000
+_LEAST_NEAR = 150
+# A unit through a cell that costs nothing, in shares of the least cost: short ways are better than long ones.
+_DETOUR = 1e-3
+# A deviation in halves or thirds is whole when it is doubled or trebled.
+_MULTIPLES = (1, 2, 3, 4, 6)
+# What a solver's answer may be off.
+_NOTHING = 1e-7
+# How often all deviations are sought again.
+_PASSES = 1
+
+
+@dataclass
+class _Use:
+    """A deviation that is used. owners: the numbers of the targets that rely on it."""
+
+    deviation: Deviation
+    owners: list[int] = field(default_factory=list)
+
+
+class Covering:
+    """Deviations for the targets of a problem."""
+
+    def __init__(self, problem: Problem, targets: Sequence[Target]) -> None:
+        self._problem, self._targets = problem, targets
+        self._near = Neighbourhoods(problem)
+        self._columns = problem.table.equations.tocsc()
+        self._uses = np.zeros(problem.table.cells, dtype=np.int64)
+        self._served: list[_Use | None] = [None] * len(targets)
+        self._of: dict[int, list[int]] = {}
+        for number, one in enumerate(targets):
+            self._of.setdefault(one.cell, []).append(number)
+
+    @property
+    def pattern(self) -> Bools:
+        """Shape (cells,): what is suppressed."""
+        return self._problem.always | (self._uses > 0)
+
+    @property
+    def deviations(self) -> list[Deviation]:
+        """Those that are used."""
+        return [one.deviation for one in {id(use): use for use in self._served if use is not None}.values()]
+
+    @property
+    def open_(self) -> list[Target]:
+        """The targets without a deviation."""
+        return [one for one, use in zip(self._targets, self._served, strict=True) if use is None]
+
+    def cover(self) -> None:
+        """Serve every target, the largest demands first."""
+        for number in range(len(self._targets)):
+            check()
+            if self._served[number] is None:
+                self._serve(number)
+
+    def improve(self) -> None:
+        """Seek again the deviations with cells that no other one uses, the dearest first."""
+        for _ in range(_PASSES):
+            uses = list({id(use): use for use in self._served if use is not None}.values())
+            own = [self._own_cost(use) for use in uses]
+            for at in sorted(range(len(uses)), key=lambda i: -own[i]):
+                check()
+                if self._own_cost(uses[at]) > 0:
+                    self._replace(uses[at])
+
+    def widen(self, cells: Ints) -> bool:
+        """Seek further deviations for the targets of cells that stay too narrow. False if none is found.
+
+        Where only a deviation in fractions is found its cells are suppressed: an audit may find a whole one in them.
+        """
+        more = False
+        for number in (number for cell in cells.tolist() for number in self._of.get(cell, ())):
+            check()
+            before, self._served[number] = self._served[number], None
+            more |= self._serve(number, _MOST_WIDE, fractions=True)
+            self._served[number] = self._served[number] or before
+        return more
+
+    def _serve(self, number: int, most: int = _MOST_NEAR, *, fractions: bool = False) -> bool:
+        """Use a cheap deviation for a target. most: cells in its neighbourhood. fractions: see `widen`."""
+        target, price = self._targets[number], self._price()
+        near = 0
+        for width in _WIDTHS:
+            cells = self._near.around(target.cell, width, price)
+            if len(cells) == near or (len(cells) < _LEAST_NEAR and width < _WIDTHS[-1]):
+                continue
+            near = len(cells)
+            if near > most:
+                return False
+            found = self._cheapest(target, cells, price, fractions=fractions and width > _WIDTHS[2])
+            if found is not None:
+                self._take(found)
+                return True
+        return False
+
+    def _price(self) -> Floats:
+        """What it costs to use each cell now."""
+        return np.where(self.pattern, 0.0, self._problem.cost)
+
+    def _take(self, found: Deviation) -> None:
+        """Use a deviation, and its opposite where there is room for it, for all open targets that they protect."""
+        for one in (found, Deviation(found.cells, -found.units)):
+            if not one.units.any() or not self._fits(one):
+                continue
+            numbers = [n for cell in one.cells.tolist() for n in self._of.get(cell, ()) if self._served[n] is None]
+            met = reached([self._targets[n] for n in numbers], one)
+            use = _Use(one, [n for n, done in zip(numbers, met.tolist(), strict=True) if done])
+            for n in use.owners:
+                self._served[n] = use
+            if use.owners:
+                self._uses[one.cells] += 1
+
+    def _replace(self, use: _Use) -> None:
+        """Seek a cheaper deviation for the targets of one; keep that one if there is none."""
+        before = self._own_cost(use)
+        self._uses[use.deviation.cells] -= 1
+        for n in use.owners:
+            self._served[n] = None
+        taken: list[_Use] = []
+        for n in use.owners:
+            if self._served[n] is None and self._serve(n):
+                served = self._served[n]
+                assert served is not None
+                taken.append(served)
+        if any(self._served[n] is None for n in use.owners) or self._cost_of(taken) >= before - 1e-9:
+            for one in taken:
+                self._uses[one.deviation.cells] -= 1
+            for n in use.owners:
+                self._served[n] = use
+            self._uses[use.deviation.cells] += 1
+
+    def _own_cost(self, use: _Use) -> float:
+        """The cost of the cells that no other deviation uses."""
+        cells = use.deviation.cells
+        return float(self._problem.cost[cells[(self._uses[cells] == 1) & ~self._problem.always[cells]]].sum())
+
+    def _cost_of(self, taken: Sequence[_Use]) -> float:
+        """The cost of the cells that only these use."""
+        count = np.zeros(0, dtype=np.int64)
+        if taken:
+            count = np.concatenate([one.deviation.cells for one in taken])
+        cells, times = np.unique(count, return_counts=True)
+        return float(self._problem.cost[cells[(self._uses[cells] == times) & ~self._problem.always[cells]]].sum())
+
+    def _fits(self, one: Deviation) -> bool:
+        room = self._problem.room
+        return bool((one.units <= room[UP][one.cells]).all() and (-one.units <= room[DOWN][one.cells]).all())
+
+    def _cheapest(self, target: Target, cells: Ints, price: Floats, *, fractions: bool = False) -> Deviation | None:
+        """A cheap deviation of these cells that protects the target, or None."""
+        among = self._columns[:, cells]
+        touched = np.unique(among.indices)
+        rows = among.tocsr()[touched]
+        at, width, demand = int(np.searchsorted(cells, target.cell)), len(cells), float(target.demand)
+        room = np.concatenate([self._problem.room[UP][cells], self._problem.room[DOWN][cells]])
+        upper, lower = np.minimum(room, 4 * demand), np.zeros(2 * width)
+        ahead, back = (at, width + at) if target.direction == UP else (width + at, at)
+        lower[ahead], upper[ahead], upper[back] = demand, demand, 0.0
+        unit = np.concatenate([price[cells], price[cells]]) + _DETOUR
+        found = _solved(unit / np.maximum(1.0, np.minimum(upper, demand)), lower, upper, rows)
+        if found is None:
+            return None
+        moved = found[:width] - found[width:]
+        for times in _MULTIPLES:
+            units = np.rint(times * moved).astype(np.int64)
+            one = Deviation(cells[units != 0], units[units != 0])
+            if not (rows.astype(np.int64) @ units).any() and self._fits(one):
+                return one
+        whole = self._whole(cells, rows, moved, lower, np.floor(upper))
+        if whole is None and fractions:
+            used = cells[np.abs(moved) > _NOTHING]
+            self._uses[used] += 1
+            return Deviation(used, np.zeros(len(used), dtype=np.int64))
+        return whole
+
+    def _whole(self, cells: Ints, rows: object, moved: Floats, lower: Floats, upper: Floats) -> Deviation | None:
+        """A whole deviation of the cells that a fractional one uses, by a search of few nodes."""
+        from scipy.sparse import csr_array, hstack
+
+        used = np.flatnonzero(np.abs(moved) > _NOTHING)
+        few = csr_array(rows)[:, used]
+        both = np.concatenate([used, used + len(cells)])
+        right = np.zeros(few.shape[0], dtype=np.int64)
+        found = whole_optimum(np.ones(len(both)), lower[both], upper[both], csr_array(hstack([few, -few])), right)
+        if found is None:
+            return None
+        units = found[: len(used)] - found[len(used) :]
+        one = Deviation(cells[used[units != 0]], units[units != 0])
+        return one if not (few.astype(np.int64) @ units).any() and self._fits(one) else None
+
+
+def _solved(cost: Floats, lower: Floats, upper: Floats, rows: object) -> Floats | None:
+    """The x and y of least cost with rows (x - y) = 0 within bounds; None where there is none."""
+    from scipy.sparse import csr_array, hstack
+
+    made = csr_array(rows)
+    program = Program(cost, lower, upper, primal=False, largest=float(upper.max(initial=1.0)))
+    right = np.zeros(made.shape[0])
+    program.add(csr_array(hstack([made, -made])), right, right)
+    found = program.solve()
+    return None if found is None else found.x

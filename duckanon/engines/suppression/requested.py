@@ -1,0 +1,60 @@
+"""Cells that are suppressed because somebody decided so: they are protected as sensitive ones are.
+
+Such a cell should be open by a percentage of its value to both sides. What must be published may leave less: then it is
+open by one unit, and to one side at least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.cancellation import check
+from duckanon.engines.suppression.attacker import Attacker
+from duckanon.engines.suppression.blocks import protected_together
+from duckanon.engines.suppression.problem import DOWN, UP, Problem, counted
+from duckanon.engines.suppression.rules import Levels
+from duckanon.engines.suppression.suppress import all_targets
+from duckanon.errors import Infeasible
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def with_requested(demanded: Levels, units: Ints, asked: Bools, percent: float) -> Levels:
+    """The levels of the rules, and a percentage of each further cell, at least one unit. units, asked: shape (cells,).
+
+    asked: cells that no rule finds sensitive, and that are not zero.
+    """
+    level = np.where(asked, np.maximum(1, np.ceil(units * (percent / 100))), 0).astype(np.int64)
+    return Levels(demanded.primary | asked, np.maximum(demanded.lower, level), np.maximum(demanded.upper, level))
+
+
+def attainable(problem: Problem, asked: Bools) -> Problem:
+    """The problem without demands on those cells that what must be published does not allow. asked: shape (cells,).
+
+    Raises Infeasible if the value of one of them follows from what must be published.
+    """
+    everything = problem.always | problem.free
+    targets = [one for one in all_targets(problem) if asked[one.cell]]
+    left, _ = protected_together(problem, everything, targets)
+    if not left:
+        return problem
+    ends = {UP: problem.upper.copy(), DOWN: problem.lower.copy()}
+    alike = len(problem.directions) == 1
+    attacker = Attacker(problem, everything.astype(np.float64))
+    for one in left:
+        check()
+        found = attacker.attack(one)
+        if not found.protects(one):
+            for way in (UP, DOWN) if alike else (one.direction,):
+                ends[way][one.cell] = int(found.reached > 1 - 1e-6)
+    known = int((asked & (ends[UP] == 0) & (ends[DOWN] == 0)).sum())
+    if known:
+        raise Infeasible(
+            f"{counted(known, 'cell')} that apriori suppresses can be computed from cells that are published in any "
+            "case, zeros among them: leave lines of apriori out, or suppress cells beside them, too."
+        )
+    return replace(problem, lower=ends[DOWN], upper=ends[UP])

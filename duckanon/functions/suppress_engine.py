@@ -1,0 +1,233 @@
+"""The engine's calls inside a query of suppress: cells and dimensions in, what becomes of each cell out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from duckanon.errors import DuckanonError, InvalidInput
+from duckanon.functions.arrow import integers, lists, one_list, struct
+from duckanon.functions.crossed import tree
+
+if TYPE_CHECKING:
+    from duckanon.engines.suppression.problem import Problem
+    from duckanon.engines.suppression.rules import Rule
+    from duckanon.engines.suppression.suppress import Suppression
+    from duckanon.engines.suppression.system import Layout
+    from duckanon.engines.suppression.table import Dimension
+    from duckanon.functions.suppress import Suppress
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+# The equations of larger tables exceed what a search for a pattern can handle.
+_MOST_CELLS = 1_000_000
+# How far a cell that apriori suppresses is open to both sides, in percent of it, if widths does not say.
+_REQUESTED = 10.0
+
+
+def codes_above(request: Suppress, place: pa.Scalar, codes: pa.Scalar, used: pa.Scalar) -> pa.Array:
+    """The nodes above each code of a dimension."""
+    found = tree(request.crossed[place.as_py()].columns[0], codes.as_py() or [], used.as_py() or [])
+    texts = {"below", "label"}
+    return lists(list(found), [pa.array(v, pa.string() if k in texts else pa.int64()) for k, v in found.items()])
+
+
+def answer(request: Suppress, cells: pa.Scalar, dimensions: pa.Scalar, apriori: pa.Scalar) -> pa.Array:
+    """What becomes of each cell of all tables."""
+    from duckanon.engines.suppression.problem import counted
+    from duckanon.engines.suppression.suppress import suppress
+
+    layout = _layout(request, dimensions)
+    one = _problem(request, layout, cells.values, apriori.as_py() if apriori.is_valid else [])
+    found = suppress(one)
+    there = len(layout.places)
+    if found.undecided.any():
+        raise DuckanonError(
+            f"{counted(int(found.undecided.sum()), 'sensitive cell')} could not be shown to be protected, so nothing "
+            "is published: name fewer columns, or smaller tables in tables."
+        )
+    suppressed = found.primary | found.secondary | one.closed
+    status = np.full(there, "published", dtype=object)
+    status[suppressed[:there]] = "secondary"
+    status[found.primary[:there]] = "primary"
+    lower, upper = _ends(one, suppressed, found, there, request.digits) if request.audit else _no_ends(there)
+    ends = {"status": pa.array(status, pa.string()), "lower": lower, "upper": upper}
+    return struct(
+        {name: one_list(values) for name, values in ends.items()}
+        | {"places": pa.array([layout.places.T.tolist()], pa.list_(pa.list_(pa.int64())))}
+    )
+
+
+def _layout(request: Suppress, dimensions: pa.Scalar) -> Layout:
+    """The cells of all tables and their equations. Raises InvalidInput."""
+    from duckanon.engines.suppression.system import Layout
+
+    made, kept = [], []
+    for crossed, one in zip(request.crossed, dimensions.values, strict=True):
+        nodes = integers(one["tables"].values.field("node"))
+        has = np.array(one["tables"].values.field("has").to_pylist(), dtype=bool)
+        made.append(_dimension(crossed.lists[0][-1], one["chains"].values, int(nodes.max()) + 1))
+        kept.append([np.unique(nodes[has[:, t]]) for t in range(has.shape[1])])
+    tables = list(zip(*kept, strict=True))
+    if sum(float(np.prod([float(len(nodes)) for nodes in table])) for table in tables) > _MOST_CELLS:
+        raise InvalidInput(
+            "The tables would have more than 1,000,000 cells: name fewer columns, or smaller tables in tables."
+        )
+    return Layout.of(made, tables)
+
+
+def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
+    """The hierarchies of a dimension, from the nodes above each leaf."""
+    from duckanon.engines.suppression.table import Dimension
+
+    leaf, node, hierarchy, level = (integers(chains.field(name)) for name in ("leaf", "node", "list", "level"))
+    total = node[level == 0]
+    found = []
+    for at in range(int(hierarchy.max()) + 1):
+        mine = (hierarchy == at) & (level > 0)
+        order = np.lexsort((level[mine], leaf[mine]))
+        leaves, steps, below = leaf[mine][order], level[mine][order], node[mine][order]
+        first = np.r_[True, leaves[1:] != leaves[:-1]]
+        above = np.where(first, total[0] if len(total) else -1, np.r_[-1, below[:-1]])
+        parents = np.full(nodes, -1, dtype=np.int64)
+        parents[below] = above
+        if (parents[below] != above).any() or (~first & (steps == np.r_[0, steps[:-1]])).any():
+            raise InvalidInput(
+                f'A value of "{column}" is in two parts of one level, so that its hierarchy does not add up: '
+                "name columns of which each value is part of one of the next wider column."
+            )
+        parents[parents == np.arange(nodes)] = -1
+        found.append(parents)
+    return Dimension.of(nodes, *found)
+
+
+def _problem(request: Suppress, layout: Layout, cells: pa.StructArray, apriori: Sequence[Mapping[str, Any]]) -> Problem:
+    """The tables with their totals, what their rules demand, and what attackers know. Raises InvalidInput."""
+    from duckanon.engines.suppression.problem import problem
+    from duckanon.engines.suppression.requested import attainable, with_requested
+    from duckanon.engines.suppression.rules import Cells as Contributions
+    from duckanon.engines.suppression.rules import levels
+    from duckanon.engines.suppression.system import System, same_owner, with_sums
+
+    at = _numbers(layout, np.array(cells.field("places").to_pylist(), dtype=np.int64))
+
+    def placed(values: npt.ArrayLike) -> Ints:
+        found = np.zeros(len(layout.places), dtype=np.int64)
+        found[at] = values
+        return found
+
+    table = System.of(layout, placed(_units(cells.field("amount").to_pylist(), request.digits)))
+    counts, largest = None, None
+    if not request.counted:
+        counts = placed(integers(cells.field("contributors")))
+    if request.largest:
+        tops = [top + [0] * (request.largest - len(top)) for top in cells.field("largest").to_pylist()]
+        largest = np.array([placed(_units(kth, request.digits)) for kth in zip(*tops, strict=True)])
+    contributions = Contributions.of(table, counts, largest)
+    keep, gone, cost = _decided(layout, table.flat, apriori)
+    demanded = levels(contributions, _rules(request))
+    asked, percent = gone & ~demanded.primary, max(request.widths.values(), default=_REQUESTED)
+    if counts is None or request.unit is None:
+        demanded = with_requested(demanded, table.flat, asked, percent)
+        return attainable(problem(table, demanded, cost=cost, keep=keep), asked)
+    owners = placed(integers(cells.field("owner")))
+    sums = same_owner(table, np.where(demanded.primary & (counts == 1), owners, 0))
+    more = with_sums(table, sums)
+    longer = (0, len(sums))
+    asked, added = np.pad(asked, longer), np.arange(more.cells) >= table.cells
+    demanded = levels(contributions.with_own(more.flat), _rules(request))
+    demanded = with_requested(demanded, more.flat, asked, percent)
+    return attainable(problem(more, demanded, (None, None), np.pad(cost, longer), np.pad(keep, longer), added), asked)
+
+
+def _numbers(layout: Layout, places: Ints) -> Ints:
+    """The numbers of the cells at those places, shape (k, dimensions); -1 where there is none."""
+    sizes = layout.places.max(axis=0) + 1
+    inside = ((places >= 0) & (places < sizes)).all(axis=1)
+    known = np.ravel_multi_index(tuple(layout.places.T), tuple(sizes))
+    asked = np.ravel_multi_index(tuple(np.where(inside[:, None], places, 0).T), tuple(sizes))
+    found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return np.where(inside & (known[found] == asked), found, -1)
+
+
+def _decided(layout: Layout, units: Ints, apriori: Sequence[Mapping[str, Any]]) -> tuple[Bools, Bools, Floats]:
+    """Cells that must be published, cells that must not be, and costs."""
+    from duckanon.engines.suppression.problem import counted
+
+    keep, gone, cost = np.zeros(len(units), dtype=bool), np.zeros(len(units), dtype=bool), np.log1p(units)
+    if not apriori:
+        return keep, gone, cost
+    places = np.array([[-1 if node is None else node for node in one["places"]] for one in apriori], dtype=np.int64)
+    at = _numbers(layout, places)
+    if (at < 0).any():
+        raise InvalidInput(
+            "apriori has a line about a cell that no table has: correct its columns and levels, or name its table in "
+            "tables."
+        )
+    for cell, one in zip(at.tolist(), apriori, strict=True):
+        keep[cell] |= one["suppressed"] is False
+        gone[cell] |= one["suppressed"] is True
+        if one["cost"] is not None:
+            cost[cell] = one["cost"]
+    if (keep & gone).any():
+        raise InvalidInput("apriori says both of a cell that it is suppressed and that it is not: leave one line out.")
+    if (gone & (units == 0)).any():
+        zeros = counted(int((gone & (units == 0)).sum()), "cell")
+        raise InvalidInput(
+            f"apriori suppresses {zeros} of zero: zeros are published, so say NULL for suppressed there."
+        )
+    if not (np.isfinite(cost).all() and (cost >= 0).all()):
+        raise InvalidInput("Costs in apriori are numbers that are zero or more.")
+    return keep, gone, cost
+
+
+def _rules(request: Suppress) -> list[Rule]:
+    from duckanon.engines.suppression.rules import Dominance, OfWidth, PPercent, Threshold
+
+    found: dict[str, Rule] = {}
+    if request.n is not None:
+        found["threshold"] = Threshold(request.n)
+    if request.p is not None and request.q is not None:
+        found["p%"] = PPercent(request.p, request.q)
+    if request.contributors is not None and request.percent is not None:
+        found["dominance"] = Dominance(request.contributors, request.percent)
+    return [OfWidth(rule, request.widths[name]) if name in request.widths else rule for name, rule in found.items()]
+
+
+def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:
+    """Values in units of their last digit. Raises InvalidInput where they are too many to add up exactly."""
+    from duckanon.engines.suppression.table import MOST_UNITS
+
+    found = [Decimal(value).scaleb(digits) for value in values]
+    if any(value > MOST_UNITS for value in found):
+        raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
+    return [int(value) for value in found]
+
+
+def _ends(one: Problem, suppressed: Bools, found: Suppression, there: int, digits: int) -> tuple[pa.Array, pa.Array]:
+    """The intervals of the suppressed cells that the published table leaves; NULL for the others.
+
+    In large systems they are what was attained, and NULL too for cells that are not sensitive.
+    """
+    from duckanon.engines.suppression.audit import Published, intervals
+
+    cells, low, high = found.cells, found.lower, found.upper
+    if found.exact.any() or not len(cells):
+        all_ = intervals(Published.of(one.table, suppressed, one.least, one.most), np.flatnonzero(suppressed).tolist())
+        cells, low, high = all_.cells, all_.lower, all_.upper
+    ends, none = np.zeros((2, len(suppressed))), np.ones(len(suppressed), dtype=bool)
+    ends[:, cells], none[cells] = np.array([low, high]) / 10**digits, False
+    lower, upper = (pa.array(end[:there], mask=none[:there]) for end in ends)
+    return lower, upper
+
+
+def _no_ends(cells: int) -> tuple[pa.Array, pa.Array]:
+    none = pa.nulls(cells, pa.float64())
+    return none, none

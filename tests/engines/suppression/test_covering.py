@@ -1,0 +1,74 @@
+"""Patterns of large systems, on small ones whose tables can all be listed, and an audit that is handed lies."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from duckanon.engines.suppression import suppress as search
+from duckanon.engines.suppression.audit import Published, Witness, witnessed
+from duckanon.engines.suppression.problem import Problem
+from duckanon.engines.suppression.suppress import suppress
+from duckanon.engines.suppression.table import Table
+from duckanon.errors import Infeasible, InvalidInput
+from tests.amounts import many
+from tests.engines.suppression import plain
+from tests.engines.suppression.strategies import NESTED, problems
+
+
+@settings(max_examples=many(80), suppress_health_check=list(HealthCheck), deadline=None)
+@given(problems(axes=NESTED, most=2))
+def test_patterns_of_deviations_protect(drawn: Problem) -> None:
+    most, search._MOST_TARGETS = search._MOST_TARGETS, -1
+    try:
+        found = suppress(drawn)
+    except Infeasible:
+        assume(False)
+    finally:
+        search._MOST_TARGETS = most
+    assume(not found.undecided.any())
+    pattern = (found.primary | found.secondary).ravel()
+    tables = plain.all_tables(drawn)
+    assert plain.protects(drawn, tables, pattern)
+    lower, upper = plain.intervals(drawn, tables, pattern)
+    # What is told was attained.
+    assert (lower[found.cells] <= found.lower).all()
+    assert (found.upper <= upper[found.cells]).all()
+
+
+def published() -> tuple[Published, np.ndarray]:
+    table = Table.of([[8, 3, 5], [4, 1, 3], [4, 2, 2]], [-1, 0, 0], [-1, 0, 0])
+    suppressed = np.zeros((3, 3), dtype=bool)
+    suppressed[1:, 1:] = True
+    least, most = np.ones(9, dtype=np.int64), np.full(9, np.inf)
+    return Published.of(table, suppressed.ravel(), least, most), table.flat
+
+
+CELL = np.array([4])
+CYCLE = np.array([4, 5, 7, 8])
+
+
+def ends(*witnesses: Witness) -> tuple[float, float]:
+    """Of a cell of value 1, for which nothing is demanded: only what the witnesses show."""
+    shown, base = published()
+    found = witnessed(shown, base, witnesses, CELL, base[CELL], base[CELL])
+    return float(found.lower[0]), float(found.upper[0])
+
+
+def test_an_audit_counts_what_it_has_checked() -> None:
+    one = np.array([1, -1, -1, 1])
+    assert ends(Witness(CYCLE, one)) == (1, 2)
+    # Below what everybody knows; no sums; a published cell; not a deviation at all.
+    for lie in (Witness(CYCLE, -one), Witness(CELL, np.array([1])), Witness(np.array([3, 4]), np.array([1, 1]))):
+        assert ends(lie) == (1, 1)
+    assert ends(Witness(CYCLE, 2 * one)) == (1, 1)
+    assert ends(Witness(CYCLE, -one), Witness(CYCLE, one), Witness(CELL, np.array([5]))) == (1, 2)
+
+
+def test_an_audit_seeks_what_no_witness_shows() -> None:
+    shown, base = published()
+    found = witnessed(shown, base, (), CELL, np.array([1]), np.array([2]))
+    assert (found.lower[0], found.upper[0]) == (1, 2)
+    further = witnessed(shown, base, (), CELL, np.array([0]), np.array([3]))
+    assert (further.lower[0], further.upper[0]) == (1, 1)
+    with pytest.raises(InvalidInput, match="No table agrees"):
+        witnessed(shown, base + CELL.size, (), CELL, base[CELL], base[CELL])
