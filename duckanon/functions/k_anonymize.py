@@ -9,11 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from duckanon.cancellation import within
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
+from duckanon.functions.centroids import Centroids
 from duckanon.functions.collection import COLLECTIONS, register_collection
 from duckanon.functions.k_global import LevelCell, choose, register_levels
-from duckanon.functions.k_release import CLASSES, Cell, cells, write
+from duckanon.functions.k_release import CLASSES, Cell, Release, cells
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.k_within import Coarser, register_coarser
 from duckanon.functions.privacy_criteria import Criteria
@@ -27,6 +29,7 @@ from duckanon.functions.udf import Host, Instance, Progress, register_check, reg
 
 # The method that takes one level for each whole column. It is none of METHODS: it cannot do without levels.
 _GLOBAL = "global"
+_SQUARES = "sse"
 
 
 def register(on: Instance, host: Host) -> None:
@@ -44,7 +47,9 @@ def register(on: Instance, host: Host) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class KAnonymize(Generalised):
-    """A call of k_anonymize. criteria: what sensitive columns must meet."""
+    """A call of k_anonymize. criteria: what sensitive columns must meet. objective: 'loss' or 'sse'. centroids: what is
+    released where no cells are.
+    """
 
     function = "k_anonymize"
     k: int
@@ -53,27 +58,30 @@ class KAnonymize(Generalised):
     seconds: float | None
     criteria: Criteria
     options: Mapping[str, int]
+    objective: str
+    centroids: Centroids | None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> KAnonymize | Coarser:  # type: ignore[override] # two ways to answer
         asked = cls.generalised(given)
         arguments.disjoint(asked["drop"], asked["qi"], "drop")
         criteria = privacy_criteria.read(asked, [*asked["qi"], *asked["drop"]])
-        within = asked.pop("within")
+        within, centroids = asked.pop("within"), _centroids(asked)
+        _check_objective(asked, criteria, centroids, within)
         if within is not None:
             return Coarser.of(asked, criteria, within)
         if asked["method"] == _GLOBAL:
             _check_global(asked, criteria)
         options = arguments.options(asked.pop("options"))
-        return cls(**asked, criteria=criteria, options=options)
+        return cls(**asked, criteria=criteria, options=options, centroids=centroids)
 
     def query(self) -> str:
         """The query that answers it. Columns go to the engine as DuckDB scans them, all others stay in DuckDB."""
-        return write(
-            self.tbl,
-            self.cells,
-            self.k,
-            self.criteria,
+        return Release(
+            source=self.tbl,
+            cells=self.cells,
+            k=self.k,
+            criteria=self.criteria,
             dropped=self.drop,
             replaced=self.qi,
             problem=check("k_anonymize", self.literal),
@@ -81,11 +89,13 @@ class KAnonymize(Generalised):
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
             how=self.how,
             levels=", system.main._dk_levels(answer.classes) AS levels" if self.method == _GLOBAL else "",
-        )
+        ).query
 
     @property
     def cells(self) -> list[Cell]:
         """What is released of each quasi-identifier."""
+        if self.centroids is not None:
+            return self.centroids.cells(self.qi, self.categorical)
         if self.method == _GLOBAL:
             chosen = [self.how.of(name) for name in self.qi]
             return [LevelCell(one, number) for number, one in enumerate(chosen, 1) if one is not None]
@@ -102,6 +112,9 @@ class KAnonymize(Generalised):
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.records import check_k
 
+        if self.objective == _SQUARES:
+            self._check_squares(records, threads, limit)
+            return
         if self.method != _GLOBAL:
             check_method(self.method)
             check_seconds(self.seconds, self.method)
@@ -114,6 +127,56 @@ class KAnonymize(Generalised):
             self.method != _GLOBAL and METHODS[self.method].blocks,
         )
         check_memory(f"Method '{self.method}'", records, columns, threads, limit, blocks=blocks)
+
+    def _check_squares(self, records: int, threads: int, limit: int) -> None:
+        from duckanon.engines.kanon.anonymize import check_memory
+        from duckanon.engines.kanon.microaggregation.microaggregate import check_method
+        from duckanon.engines.kanon.records import check_k
+
+        check_method(self.method, records)
+        check_k(self.k, records)
+        check_memory("objective := 'sse'", records, len(self.qi), threads, limit, blocks=False)
+
+
+def _centroids(asked: dict[str, Any]) -> Centroids | None:
+    """Take the arguments about centroids out of those of a call."""
+    release, steps, dominance = (asked.pop(name) for name in ("release", "steps", "dominance"))
+    if release == "cells":
+        if steps is not None or dominance is not None:
+            raise InvalidInput("steps and dominance are about means: add release := 'centroid', or leave them out.")
+        return None
+    if asked["how"].all or asked["how"].suppress or asked["method"] == _GLOBAL:
+        raise InvalidInput(
+            "release := 'centroid' shows one value for each class: leave bands, hierarchies, suppress_cells and "
+            "method := 'global' out."
+        )
+    return Centroids.read(steps, dominance, asked["qi"], asked["categorical"])
+
+
+def _check_objective(
+    asked: Mapping[str, Any], criteria: Criteria, centroids: Centroids | None, within: str | None
+) -> None:
+    """Check what goes together with sums of squares, and with centroids. Raises InvalidInput."""
+    squares = asked["objective"] == _SQUARES
+    if within is not None and (squares or centroids is not None):
+        raise InvalidInput(
+            "within joins the classes of a release with intervals and sets: leave objective, release and steps out. "
+            "Beside intervals of the same classes, means would tell single values."
+        )
+    if not squares:
+        return
+    if asked["how"].all or asked["how"].suppress:
+        raise InvalidInput(
+            "objective := 'sse' is for numbers and categories as they are: leave bands, hierarchies and suppress_cells "
+            "out."
+        )
+    if criteria.columns or criteria.max_suppression:
+        raise InvalidInput(
+            "objective := 'sse' has no conditions beside k of the records: leave sensitive, l, t and max_suppression "
+            "out, and write unit := '' where a policy names one."
+        )
+    if asked["options"] is not None:
+        raise InvalidInput("objective := 'sse' has no options: leave options out.")
 
 
 def _check_global(asked: Mapping[str, Any], criteria: Criteria) -> None:
@@ -133,6 +196,8 @@ def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None
     table = Table(request.tbl, names, types)
     request.check_columns(table, request.drop)
     request.criteria.check_columns(table)
+    if request.centroids is not None:
+        request.centroids.check(table, request.qi, request.categorical)
     released = ["class_id", *(name for cell in request.cells for name in cell.names)]
     table.leaves_free(released, [*request.qi, *request.drop])
 
@@ -145,7 +210,9 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
     from duckanon.engines.kanon.private_classes import private_classes
 
     k, workers, kept = request.k, max(1, int(threads.as_py())), handle.as_py()
-    control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
+    control = Control(
+        workers, partial(progress, f"k_anonymize, k = {k}"), within(request.seconds), options=request.options
+    )
     criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
         is_global = request.method == _GLOBAL
@@ -156,6 +223,11 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
             content, sensitive = rows.content(), rows.sensitive(criteria.sensitive, workers)
             subjects = None if criteria.unit is None else rows.units(criteria.unit)
             rows.let_go()
+            if request.objective == _SQUARES:
+                from duckanon.engines.kanon.microaggregation.microaggregate import microaggregate
+
+                rows.answer(microaggregate(attributes, k, request.method, content=content, control=control))
+                return pa.array([kept])
             labels = private_classes(
                 attributes,
                 criteria.engine_criteria(k),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from duckanon.cancellation import within
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, one_list, one_row, row_type, struct
@@ -187,7 +188,7 @@ def _prices(progress: Progress, request: KCertificate, handle: pa.Scalar, thread
     kept, workers = handle.as_py(), max(1, int(threads.as_py()))
     with COLLECTIONS.work(kept) as rows:
         records, floor = _of(rows, request, workers)
-        control = Control(workers, partial(progress, f"k_certificate, k = {request.k}"), request.seconds)
+        control = Control(workers, partial(progress, f"k_certificate, k = {request.k}"), within(request.seconds))
         prices, labels = np.unique(certify(records, request.k, control).prices + floor, return_inverse=True)
         rows.answer(labels.ravel().astype(np.int32))
     return struct({"labels": pa.array([kept], pa.int64()), "prices": one_list(prices / _GRAINS)})

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from duckanon.cancellation import within
 from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
@@ -94,7 +95,7 @@ def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: 
         asked = Comparison(
             methods=request.methods,
             criteria=[criteria.engine_criteria(k) for k in request.k],
-            seconds=request.seconds,
+            seconds=within(request.seconds),
             options=request.options,
             content=rows.content() if criteria.columns or criteria.max_suppression else None,
             target=None if request.target is None else rows.values(request.target),

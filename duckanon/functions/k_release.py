@@ -248,63 +248,71 @@ def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) ->
     return found
 
 
-def write(
-    source: str,
-    cells: Sequence[Cell],
-    k: int,
-    criteria: Criteria,
-    *,
-    dropped: Sequence[str],
-    replaced: Sequence[str],
-    problem: str,
-    collected: str,
-    classes: str,
-    suppressed: str | None = None,
-    how: Generalisation | None = None,
-    levels: str = "",
-) -> str:
-    """The query that releases the rows of `source` in the classes that the call `classes` finds.
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release of the rows of `source` in the classes that the call `classes` finds.
 
     dropped, replaced: columns that are not released, and those for which the cells stand. collected: an aggregate over
     the rows, which `classes` is called with under this name. suppressed: how many of the `records` of `source` may be
     dropped, if that is not a share of them. how: the bands and hierarchies of the cells.
     levels: the levels of the columns, after the engine's answer, or nothing.
     """
-    names = [name for cell in cells for name in cell.names]
-    shown = [one for cell in cells for one in cell.shown]
-    places = "" if how is None else how.places
-    hidden, unit = packed(criteria.columns), criteria.unit
-    # The unit is counted before it is dropped.
-    only_counted = [name for name in dropped if unit is not None and fold(name) == fold(unit)]
-    dropped = [name for name in dropped if name not in only_counted]
-    classes_of = f"_dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL})"
-    return fill(
-        "k_anonymize",
-        table=literal(source),
-        absent=absent([*replaced, *dropped, *criteria.columns]),
-        taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, *RESERVED_NAMES])})",
-        problem=problem,
-        collected=collected,
-        classes=classes,
-        # For the cells and for the release; where they are asked for, for units and for sensitive columns.
-        label=_label(2 + bool(criteria.sensitive) + (unit is not None)),
-        smallest=criteria.smallest(classes_of),
-        unmet=criteria.unmet(
-            f"(SELECT {hidden} AS members FROM {classes_of} WHERE _dk_classes.class_id IS NOT NULL "
-            "GROUP BY _dk_classes.class_id)"
-        ),
-        suppressed=suppressed or criteria.allowed("records"),
-        trees="" if how is None else how.trees,
-        joined="" if how is None else how.joined,
-        found="".join(cell.found for cell in cells),
-        levels=levels,
-        places=places,
-        cells=", ".join(cell.aggregate() for cell in cells),
-        shown=f" REPLACE ({', '.join(shown)})" if shown else "",
-        released=", ".join(f"_dk_classes.{identifier(name)}" for name in names),
-        released_in_order=", ".join(_in_order(cell.names) for cell in cells),
-        within=" AND ".join(cell.holds() for cell in cells),
-        k=str(k),
-        kept=", ".join([*map(identifier, [*replaced, *only_counted]), *([PLACES] if places else [])]),
-        hidden=literals(names),
-    )
+
+    source: str
+    cells: Sequence[Cell]
+    k: int
+    criteria: Criteria
+    dropped: Sequence[str]
+    replaced: Sequence[str]
+    problem: str
+    collected: str
+    classes: str
+    suppressed: str | None = None
+    how: Generalisation | None = None
+    levels: str = ""
+
+    @property
+    def query(self) -> str:
+        """The query that makes it."""
+        names = [name for cell in self.cells for name in cell.names]
+        shown = [one for cell in self.cells for one in cell.shown]
+        places = "" if self.how is None else self.how.places
+        criteria, hidden = self.criteria, packed(self.criteria.columns)
+        dropped = [name for name in self.dropped if name not in self._only_counted]
+        classes_of = f"_dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL})"
+        return fill(
+            "k_anonymize",
+            table=literal(self.source),
+            absent=absent([*self.replaced, *dropped, *criteria.columns]),
+            taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, *RESERVED_NAMES])})",
+            problem=self.problem,
+            collected=self.collected,
+            classes=self.classes,
+            # For the cells and for the release; where they are asked for, for units and for sensitive columns.
+            label=_label(2 + bool(criteria.sensitive) + (criteria.unit is not None)),
+            smallest=criteria.smallest(classes_of),
+            unmet=criteria.unmet(
+                f"(SELECT {hidden} AS members FROM {classes_of} WHERE _dk_classes.class_id IS NOT NULL "
+                "GROUP BY _dk_classes.class_id)"
+            ),
+            suppressed=self.suppressed or criteria.allowed("records"),
+            trees="" if self.how is None else self.how.trees,
+            joined="" if self.how is None else self.how.joined,
+            found="".join(cell.found for cell in self.cells),
+            levels=self.levels,
+            places=places,
+            cells=", ".join(cell.aggregate() for cell in self.cells),
+            shown=f" REPLACE ({', '.join(shown)})" if shown else "",
+            released=", ".join(f"_dk_classes.{identifier(name)}" for name in names),
+            released_in_order=", ".join(_in_order(cell.names) for cell in self.cells),
+            within=" AND ".join(cell.holds() for cell in self.cells),
+            k=str(self.k),
+            kept=", ".join([*map(identifier, [*self.replaced, *self._only_counted]), *([PLACES] if places else [])]),
+            hidden=literals(names),
+        )
+
+    @property
+    def _only_counted(self) -> list[str]:
+        """The unit's column, if it is dropped: it is counted before."""
+        unit = self.criteria.unit
+        return [name for name in self.dropped if unit is not None and fold(name) == fold(unit)]

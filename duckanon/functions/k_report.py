@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from duckanon.functions.encoding import sensitive_columns, unit_codes
 from duckanon.functions.k_request import KRequest
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, call, check, fill, hashed, packed, units
+from duckanon.functions.sqltext import ROW, absent, call, check, exactly, fill, hashed, packed, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
@@ -44,11 +44,7 @@ class KReport(KRequest):
         arguments.disjoint(asked["sensitive"], asked["qi"], "sensitive")
         people, unit = Population.read(asked), asked["unit"]
         arguments.check_unit(unit, asked["qi"], asked["sensitive"])
-        if unit is not None and people.weight is not None:
-            raise InvalidInput(
-                "weight says how many people a record stands for, and unit whose it is: give one of them (unit := '' "
-                "where the table's policy names a unit)."
-            )
+        people.check_unit(unit)
         return cls(**asked, population=people)
 
     def query(self) -> str:
@@ -66,15 +62,17 @@ class KReport(KRequest):
         members = f"{packed([*self.sensitive, *named])}{own}" if self.sensitive else "NULL"
         size = self._size(f"NOT {OTHERS}" if own else None)
         rows = f"system.main.count({ROW}.{identifier(self.unit)}){own}" if self.unit else "NULL::BIGINT"
+        alone = self._alone(size, own)
         # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
-            f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people "
+            f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people, {alone} AS alone "
             f"FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
         # Classes of the same size are alike, unless sensitive columns tell them apart.
         each = f"(SELECT *, 1 AS times FROM {classes})"
         alike = (
-            "(SELECT size, people, system.main.sum(rows)::BIGINT AS rows, system.main.count(*) AS times "
+            "(SELECT size, people, system.main.sum(rows)::BIGINT AS rows, system.main.count(*) AS times, "
+            "system.main.list(DISTINCT alone) FILTER (WHERE alone IS NOT NULL) AS alone "
             f"FROM {classes} GROUP BY size, people)"
         )
         return fill(
@@ -83,8 +81,27 @@ class KReport(KRequest):
             absent=absent([*self.qi, *self.sensitive, *self.population.columns, *named]),
             problem=check("k_report", self.literal, people=self.population.described),
             source=each if self.sensitive else alike,
-            answer=self.measured("size", "times", "people", "rows"),
+            answer=self.measured("size", "times", "people", "rows", self._units),
         )
+
+    def _alone(self, size: str, own: str) -> str:
+        """SQL: the unit that is alone in a class, as `units` compares it; NULL where none is, or records count."""
+        if self.unit is None:
+            return "NULL::BIGINT"
+        name = f"{ROW}.{identifier(self.unit)}"
+        met = own[:-1] + f" AND {name} IS NOT NULL)" if own else f" FILTER (WHERE {name} IS NOT NULL)"
+        return f"CASE WHEN {size} = 1 THEN system.main.min({exactly(name)}){met} END"
+
+    @property
+    def _units(self) -> str:
+        """SQL: how many units there are, and how many of them are alone in a class, from the classes' `alone`."""
+        if self.unit is None:
+            return "NULL"
+        alone = "system.main.count(DISTINCT alone)"
+        if not self.sensitive:
+            each = "system.main.flatten(system.main.list(alone) FILTER (WHERE alone IS NOT NULL))"
+            alone = f"coalesce(system.main.len(system.main.list_distinct({each})), 0)"
+        return f"[(SELECT {units(self.unit)} FROM _dk_source AS {ROW}), {alone}]"
 
     def _size(self, where: str | None) -> str:
         """SQL: an aggregate over the records of a class, its size by those that meet a condition, or by all."""
@@ -93,16 +110,22 @@ class KReport(KRequest):
         return "system.main.count(*)" if where is None else f"system.main.count(*) FILTER (WHERE {where})"
 
     def measured(
-        self, size: str = "NULL::BIGINT", times: str = "1", people: str = "NULL::BIGINT", rows: str = "NULL::BIGINT"
+        self,
+        size: str = "NULL::BIGINT",
+        times: str = "1",
+        people: str = "NULL::BIGINT",
+        rows: str = "NULL::BIGINT",
+        units: str = "NULL",
     ) -> str:
         """The engine's call over classes: their `members` if columns are sensitive, else their size and number.
 
         people: of each class, in the population, as far as they are known. rows: records, of classes of that size.
+        units: how many there are, and how many are alone, as a list.
         """
         fields = {"sizes": size, "times": times, "people": people, "rows": rows}
         lists = {name: f"system.main.list({one})" for name, one in fields.items()}
         members = "system.main.list(members)" if self.sensitive else "NULL"
-        return call("_dk_k_report", request=self.literal, members=members, **lists)
+        return call("_dk_k_report", request=self.literal, members=members, units=units, **lists)
 
 
 def check_table(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
@@ -114,7 +137,13 @@ def check_table(request: KReport, names: list[str], types: list[str], people: li
 
 
 def _report(
-    request: KReport, members: pa.Scalar, sizes: pa.Scalar, times: pa.Scalar, people: pa.Scalar, rows: pa.Scalar
+    request: KReport,
+    members: pa.Scalar,
+    units: pa.Scalar,
+    sizes: pa.Scalar,
+    times: pa.Scalar,
+    people: pa.Scalar,
+    rows: pa.Scalar,
 ) -> pa.Array:
     from duckanon.engines.kanon.risk import report
 
@@ -138,4 +167,5 @@ def _report(
         subjects,
         None if packed is not None or request.unit is None else int(rows.values.to_numpy().sum()),
     )
-    return one_row(asdict(found), columns_of("k_report"))
+    known, alone = units.as_py() if units.is_valid else (None, None)
+    return one_row(asdict(replace(found, units=known, units_alone=alone)), columns_of("k_report"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 import pyarrow as pa
 
 from duckanon.catalog.names import literal
+from duckanon.functions.arguments import check_unit
 from duckanon.functions.arrow import columns_of, row_type
 from duckanon.functions.arrow import rows as as_rows
 from duckanon.functions.collection import COLLECTIONS
@@ -34,13 +37,19 @@ class KSubsets(Keyed):
 
     function = "k_subsets"
 
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        asked = cls.checked(given)
+        check_unit(asked["unit"], asked["qi"], [])
+        return cls(**asked)
+
     def query(self) -> str:
         return fill(
             "rows_answered",
             table=literal(self.tbl),
-            absent=absent(self.qi),
+            absent=absent([*self.qi, *self.units]),
             problem=check("k_subsets", self.literal),
-            collected=self.collected(),
+            collected=self.collected(self.units),
             answer=call("_dk_k_subsets", request=self.literal, handle="collected", threads=THREADS),
         )
 
@@ -61,11 +70,10 @@ def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: 
     with COLLECTIONS.work(kept) as rows:
         keys = request.keys(rows, max(1, int(threads.as_py())))
         found = []
-        for one in subsets(keys, request.size, partial(progress, "k_subsets")):
+        for one in subsets(keys, request.size, partial(progress, "k_subsets"), request.owners(rows)):
             places = sorted(one.columns)
-            found.append(
-                (len(places), places, one.classes, one.least, one.singletons, one.classes / len(keys[0].codes))
-            )
+            risk = one.classes / one.members
+            found.append((len(places), places, one.classes, one.least, one.singletons, risk, one.units_alone))
     COLLECTIONS.drop(kept)
     answer = [
         {
@@ -75,7 +83,8 @@ def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: 
             "singletons": singletons,
             "max_risk": 1 / least,
             "avg_risk": risk,
+            "units_alone": alone,
         }
-        for _, places, classes, least, singletons, risk in sorted(found)
+        for _, places, classes, least, singletons, risk, alone in sorted(found, key=lambda one: one[:2])
     ]
     return as_rows(answer, _COLUMNS)

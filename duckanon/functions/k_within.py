@@ -15,7 +15,7 @@ from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
-from duckanon.functions.k_release import CLASSES, PlainCell, write
+from duckanon.functions.k_release import CLASSES, PlainCell, Release
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
@@ -63,11 +63,11 @@ class Coarser(Request):
             f"(SELECT {packed(self.qi)} FROM (FROM (SELECT * EXCLUDE ({apart}) FROM (FROM {table} "
             f"UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false))) AS {ROW})"
         )
-        return write(
-            self.within,
-            cells,
-            self.k,
-            self.criteria,
+        return Release(
+            source=self.within,
+            cells=cells,
+            k=self.k,
+            criteria=self.criteria,
             dropped=[*self.drop, _CLASS],
             replaced=replaced,
             suppressed=(
@@ -84,7 +84,7 @@ class Coarser(Request):
                 }
             ),
             classes=call("_dk_k_coarser", request=self.literal, packed="collected", table=own, threads=THREADS),
-        )
+        ).query
 
     @property
     def sets(self) -> frozenset[str]:

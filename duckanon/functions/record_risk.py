@@ -11,19 +11,42 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import identifier, literal
+from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.policy import OWNER
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arguments import check_unit
 from duckanon.functions.arrow import TYPES, columns_of, one_list, row_type, struct
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.k_request import register_k
 from duckanon.functions.key_columns import Keyed
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import LABEL, NUMBER, ROW, THREADS, absent, call, check, exactly, fill, hashed
+from duckanon.functions.sqltext import (
+    LABEL,
+    NUMBER,
+    ROW,
+    THREADS,
+    absent,
+    call,
+    check,
+    exactly,
+    fill,
+    hashed,
+    no_unit,
+    unit_of,
+    units,
+)
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
+_HOUSEHOLD = '"duckanon.household"'
 # What the engine finds of each class, and what it measures with that.
 _CLASS = {"size": "BIGINT", "minimal_uniques": "BIGINT", "smallest_unique": "BIGINT", "suda": "DOUBLE"}
-_RISK = {name: kind for name, kind in columns_of("record_risk").items() if name != "the table's columns"}
+_RISK = {
+    name: kind
+    for name, kind in columns_of("record_risk").items()
+    if name not in ("the table's columns", "household_risk")
+}
 
 
 def register(on: Instance, host: Host) -> None:
@@ -44,11 +67,20 @@ class RecordRisk(Keyed):
 
     function = "record_risk"
     population: Population
+    household: str | None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         asked = cls.checked(given)
-        people = Population.read(asked)
+        household = asked["household"]
+        if household is not None:
+            arguments.disjoint([household], asked["qi"], "household")
+            if asked["unit"] is not None and fold(asked["unit"]) == fold(household):
+                # Persons of a household have a record each, and their risks make that of the household.
+                asked["unit"] = None
+        people, unit = Population.read(asked), asked["unit"]
+        check_unit(unit, asked["qi"], [])
+        people.check_unit(unit)
         return cls(**asked, population=people)
 
     def memory(self, records: int, keys: int, size: int) -> int:
@@ -60,13 +92,17 @@ class RecordRisk(Keyed):
         return fill(
             "record_risk",
             table=literal(self.tbl),
-            absent=absent([*self.qi, *self.population.columns]),
+            absent=absent([*self.qi, *self.units, *self._households, *self.population.columns]),
             problem=check("record_risk", self.literal, people=self.population.described),
-            collected=self.collected(),
+            collected=self.collected(self.units),
+            hidden="".join(f", {identifier(one)}" for one in self.units if one == OWNER),
             exactly=exactly("COLUMNS(*)"),
             found=call("_dk_record_risk_classes", request=self.literal, handle="collected", threads=THREADS),
             # For the people in the classes, and for the answer: two scans.
             label=f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, 2)",
+            household=unit_of(self.household),
+            kept="NOT MATERIALIZED" if self.household is None else "MATERIALIZED",
+            shown=self._shown,
             people=self._people,
             answer=call(
                 "_dk_record_risk",
@@ -77,28 +113,54 @@ class RecordRisk(Keyed):
         )
 
     @property
+    def _households(self) -> list[str]:
+        """The column of households, if there is one."""
+        return [] if self.household is None else [self.household]
+
+    @property
+    def _shown(self) -> str:
+        """A query of the records with the risk of their households, from those in `_dk_told`.
+
+        It is 1 - (1 - r1)(1 - r2) ...: in the order of the risks, so that it does not depend on that of the records. A
+        record without a household is one of its own.
+        """
+        own = f"_dk_told.* EXCLUDE ({_HOUSEHOLD})"
+        if self.household is None:
+            return f"SELECT {own}, NULL::DOUBLE AS household_risk FROM _dk_told"
+        missed = "system.main.list_sort(system.main.list(1 - risk))"
+        found = f"1 - system.main.list_aggregate({missed}, 'product')"
+        return (
+            f"SELECT {own}, coalesce(found, risk) AS household_risk FROM _dk_told LEFT JOIN ("
+            f"SELECT {_HOUSEHOLD}, {found} AS found FROM _dk_told WHERE {_HOUSEHOLD} IS NOT NULL GROUP BY {_HOUSEHOLD}"
+            f") AS _dk_households USING ({_HOUSEHOLD})"
+        )
+
+    @property
     def _people(self) -> str:
         """A query of the classes' labels, with the people in each as far as they are known."""
         if self.population.table is None:
             known = self.population.weighed if self.population.weight else "NULL::BIGINT"
             return f"SELECT {LABEL}, {known} AS people FROM _dk_labelled AS {ROW} GROUP BY {LABEL}"
-        keys = list(map(identifier, self.qi))
-        firsts = ", ".join(f"system.main.first({name}) AS {name}" for name in map(identifier, self.qi))
+        keys, named = list(map(identifier, self.qi)), [*self.qi, *self.units]
+        firsts = ", ".join(f"system.main.first({name}) AS {name}" for name in map(identifier, named))
+        others = "system.main.count(*) FILTER (WHERE {})" if self.unit is None else units(self.unit, OTHERS)
         own = f"(SELECT {LABEL}, {firsts} FROM _dk_labelled GROUP BY {LABEL})"
         # In the type that a column shares with the population's, values of several classes may be equal.
         return (
             f"SELECT unnest(labels) AS {LABEL}, people FROM ("
             f"SELECT system.main.list({LABEL}) FILTER (WHERE NOT {OTHERS}) AS labels, "
-            f"system.main.count(*) FILTER (WHERE {OTHERS}) AS people "
-            f"FROM {self.population.together(own, self.qi)} GROUP BY {', '.join([*keys, hashed(keys)])})"
+            f"{others.format(OTHERS)} AS people "
+            f"FROM {self.population.together(own, named)} AS {ROW} GROUP BY {', '.join([*keys, hashed(keys)])})"
         )
 
 
 def _check(request: RecordRisk, names: list[str], types: list[str], people: list[str]) -> None:
     found = Table(request.tbl, names, types)
     request.check_columns(found)
-    request.population.check(found, people, request.qi)
-    found.leaves_free(list(_RISK), [])
+    found.has(request._households)
+    found.plain(request._households, "household")
+    request.population.check(found, people, [*request.qi, *request.units])
+    found.leaves_free([*_RISK, "household_risk"], [])
 
 
 # --- the engines' calls -----------------------------------------------------------------------------------------------
@@ -106,20 +168,22 @@ def _check(request: RecordRisk, names: list[str], types: list[str], people: list
 
 def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     """The classes of the rows, whose labels the collection keeps, and the minimal uniques of each."""
-    from duckanon.engines.kanon.key_subsets import class_labels
+    from duckanon.engines.kanon.key_subsets import class_labels, units_by_label
     from duckanon.engines.kanon.minimal_uniques import minimal_uniques
 
     kept = handle.as_py()
     with COLLECTIONS.work(kept) as rows:
         keys = request.keys(rows, max(1, int(threads.as_py())))
-        labels = class_labels(keys)
-        found = minimal_uniques(keys, request.size, partial(progress, "record_risk"))
+        labels, owners = class_labels(keys), request.owners(rows)
+        if owners is not None and (owners < 0).any():
+            raise InvalidInput(no_unit(request.unit))
+        found = minimal_uniques(keys, request.size, partial(progress, "record_risk"), owners)
         # Records of one class have the same minimal uniques: any of them will do.
         one = np.empty(int(labels.max()) + 1, np.intp)
         one[labels] = np.arange(len(labels))
         smallest = found.smallest[one]
         classes = {
-            "size": pa.array(np.bincount(labels)),
+            "size": pa.array(np.bincount(labels) if owners is None else units_by_label(labels, owners)),
             "minimal_uniques": pa.array(found.total[one]),
             "smallest_unique": pa.array(smallest, mask=smallest == 0),
             "suda": pa.array(found.scores[one]),

@@ -2,7 +2,10 @@
 --   $found   the engine's call that finds the classes and the minimal uniques of each
 --   $label   a row's class
 --   $people  a query of the people in each class, as far as they are known
+--   $hidden  the column of owners that were looked up, if there is one: it is not shown
 --   $answer  the engine's call that measures the classes
+--   $household  a row's household; NULL for none     $kept  whether the records with their risks are kept
+--   $shown   a query of these records with the risk of their households
 WITH
 -- include rows.sql
 _dk_found AS MATERIALIZED (
@@ -25,13 +28,15 @@ _dk_risks AS MATERIALIZED (
     system.main.generate_subscripts(answer.risks, 1) - 1 AS "duckanon.label"
   FROM _dk_answered
   WHERE system.main.error(answer.problem) IS NULL
-)
--- The order of the input leaves no trace.
-FROM (
+),
+_dk_told AS $kept (
   SELECT
-    "duckanon.row".* EXCLUDE ("duckanon.number", "duckanon.content", "duckanon.label"),
-    _dk_risks.* EXCLUDE ("duckanon.label")
+    "duckanon.row".* EXCLUDE ("duckanon.number", "duckanon.content", "duckanon.label"$hidden),
+    _dk_risks.* EXCLUDE ("duckanon.label"),
+    $household AS "duckanon.household"
   FROM _dk_labelled AS "duckanon.row"
   JOIN _dk_risks ON _dk_risks."duckanon.label" = "duckanon.row"."duckanon.label"
 )
+-- The order of the input leaves no trace.
+FROM ($shown)
 ORDER BY risk DESC, suda DESC, COLUMNS(*) ASC NULLS LAST, $exactly

@@ -23,6 +23,8 @@ REPORT = [
     "journalist_avg",
     "population_uniques",
     "k_map",
+    "units",
+    "units_alone",
 ]
 # Methods that solve programs have a small table of their own.
 QUICK = [name for name in METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]

@@ -269,3 +269,32 @@ def test_the_policy_of_a_table_that_the_transaction_has_made(tmp_path: Path) -> 
 def test_the_unit_is_nothing_else(protected: duckdb.DuckDBPyConnection, call: str) -> None:
     with pytest.raises(duckdb.Error, match="and unit: name it in one of them"):
         protected.execute(f"FROM {call}").fetchall()
+
+
+CELLS = st.tuples(st.integers(0, 2), st.integers(0, 1), st.sampled_from([None, "a", "A", "b", "c"]))
+
+
+@settings(max_examples=20)
+@given(st.lists(CELLS, min_size=1, max_size=9), st.booleans(), st.booleans())
+def test_units_that_are_alone_are_counted_once(
+    records: list[tuple[int, int, str | None]], sensitive: bool, population: bool
+) -> None:
+    """Against plain sets: a unit that is alone in two classes is one unit."""
+    assume(any(unit for *_, unit in records))
+    con = duckdb.connect()
+    duckanon.register(con)
+    con.execute("CREATE TABLE homes (age INT, sex INT, home VARCHAR)")
+    con.executemany("INSERT INTO homes VALUES (?, ?, ?)", [list(one) for one in records])
+    con.execute("CREATE TABLE everybody AS FROM homes UNION ALL SELECT age, sex, home || 'x' FROM homes").fetchall()
+    qi = "['age']" if sensitive else "['age', 'sex']"
+    more = ", sensitive := ['sex']" if sensitive else ""
+    more += ", population := 'everybody'" if population else ""
+    found = con.execute(f"SELECT units, units_alone, singletons FROM k_report('homes', {qi}, unit := 'home'{more})")
+    classes = defaultdict(set)
+    for age, sex, unit in records:
+        if unit is not None:
+            classes[age if sensitive else (age, sex)].add(unit)
+    alone = [one for one in classes.values() if len(one) == 1]
+    units = {unit for *_, unit in records if unit is not None}
+    assert found.fetchall() == [(len(units), len(set().union(*alone)), len(alone))]
+    assert con.execute("SELECT units, units_alone FROM k_report('homes', ['age'])").fetchall() == [(None, None)]

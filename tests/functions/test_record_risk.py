@@ -13,7 +13,7 @@ from duckanon.engines.kanon.risk import journalist
 from tests.functions.test_k_report_compare import GUIDE
 
 QI = ["age", "city", "sex", "job"]
-ADDED = ["class_size", "risk", "minimal_uniques", "smallest_unique", "suda", "dis_suda"]
+ADDED = ["class_size", "risk", "minimal_uniques", "smallest_unique", "suda", "dis_suda", "household_risk"]
 KEYS = ["residence", "gender", "education", "labour"]
 
 
@@ -119,7 +119,7 @@ def test_the_average_over_records_is_k_reports(people: duckdb.DuckDBPyConnection
 def test_the_order_of_rows_leaves_no_trace(people: duckdb.DuckDBPyConnection) -> None:
     call = "FROM record_risk('{}', ['age', 'city', 'sex'], weight := 'weight', size := 2)"
     wanted = people.execute(call.format("people")).fetchall()
-    assert [row[-5] for row in wanted] == sorted((row[-5] for row in wanted), reverse=True)
+    assert [row[-6] for row in wanted] == sorted((row[-6] for row in wanted), reverse=True)
     for seed in range(3):
         order = list(range(150))
         random.Random(seed).shuffle(order)
@@ -235,3 +235,91 @@ def test_too_much(people: duckdb.DuckDBPyConnection) -> None:
         found = said(people, f"FROM {function}('long', ['a', 'b'])")
         assert found.startswith(f"{function} would need about ")
         assert found.endswith("raise memory_limit, choose a smaller size, or name fewer columns.")
+
+
+OWNED = "CREATE TABLE owned AS SELECT *, ['a', 'A', 'b', 'c', 'd', 'e'][1 + (hash(id) % 6)::INT] AS house FROM people"
+
+
+def test_where_units_count_records_are_told_by_them(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(OWNED).fetchall()
+    found = rows(people, "FROM record_risk('owned', ['age', 'city'], unit := 'house')")
+    houses = {
+        columns: Counter(
+            {key: len({r["house"] for r in found if shown(r, columns) == key}) for key in keys(found, columns)}
+        )
+        for columns in (("age", "city"), ("age",), ("city",))
+    }
+    for row in found:
+        size = houses["age", "city"][shown(row, ("age", "city"))]
+        lone = [one for one in (("age",), ("city",)) if houses[one][shown(row, one)] == 1]
+        expected = len(lone) if lone else int(size == 1)
+        assert (row["class_size"], row["risk"], row["minimal_uniques"]) == (size, 1 / size, expected)
+    subsets = rows(people, "FROM k_subsets('owned', ['age', 'city'], unit := 'house')")
+    for row in subsets:
+        sizes = houses[tuple(row["columns"])].values()
+        assert (row["classes"], row["k"], row["singletons"]) == (len(sizes), min(sizes), list(sizes).count(1))
+        assert row["avg_risk"] == pytest.approx(len(sizes) / sum(sizes))
+        columns = tuple(row["columns"])
+        assert row["units_alone"] == len({r["house"] for r in found if houses[columns][shown(r, columns)] == 1})
+
+
+def test_a_household_is_found_where_one_of_its_members_is(people: duckdb.DuckDBPyConnection) -> None:
+    """The guide's hierarchical risk: 1 less the chance that none of its members is found."""
+    people.execute(
+        f"{OWNED.replace('owned', 'living')}; "
+        "INSERT INTO living SELECT * REPLACE (1000 AS id, NULL AS house) FROM living LIMIT 1"
+    ).fetchall()
+    for more in ("", ", fraction := 0.1", ", weight := 'weight'"):
+        found = rows(people, f"FROM record_risk('living', ['age', 'city'], household := 'house'{more})")
+        missed: dict[str, list[float]] = {}
+        for row in found:
+            missed.setdefault(row["house"], []).append(1 - row["risk"])
+        for row in found:
+            expected = row["risk"] if row["house"] is None else 1 - prod(sorted(missed[row["house"]]))
+            assert row["household_risk"] == pytest.approx(expected, abs=1e-15)
+            assert row["household_risk"] >= row["risk"] - 1e-15
+        # Neither the order of the records nor threads have a part in it.
+        people.execute("SET threads = 3; CREATE OR REPLACE TABLE mixed AS FROM living ORDER BY hash(id)").fetchall()
+        mixed = rows(people, f"FROM record_risk('mixed', ['age', 'city'], household := 'house'{more})")
+        assert {row["id"]: row for row in mixed} == {row["id"]: row for row in found}
+
+
+def test_persons_of_a_household_that_is_the_unit_are_counted_one_by_one(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(OWNED).fetchall()
+    call = "FROM record_risk('owned', ['age', 'city'], household := 'house', unit := '{}') ORDER BY id"
+    assert rows(people, call.format("HOUSE")) == rows(people, call.format(""))
+
+
+def shown(row: dict, columns: tuple[str, ...]) -> tuple:
+    return tuple(row[name] for name in columns)
+
+
+def keys(table: list[dict], columns: tuple[str, ...]) -> set[tuple]:
+    return {shown(row, columns) for row in table}
+
+
+def test_a_population_of_units(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(OWNED).fetchall()
+    others = "SELECT * REPLACE (house || '!' AS house) FROM owned"
+    people.execute(f"CREATE TABLE everybody AS FROM owned UNION ALL {others}").fetchall()
+    call = "FROM record_risk('owned', ['age'], unit := 'house', population := 'everybody')"
+    assert all(row["risk"] == 1 / (2 * row["class_size"]) for row in rows(people, call))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("record_risk('people', ['age'], unit := 'city')", 'Column "city" holds NULL: say whose each record is'),
+        ("record_risk('people', ['age'], unit := 'age')", 'Column "age" is in both qi and unit'),
+        ("record_risk('people', ['age'], unit := 'id', weight := 'weight')", "weight says how many people a record"),
+        ("record_risk('people', ['age'], unit := 'house')", 'There is no column "house" in people'),
+        ("k_subsets('people', ['age'], unit := 'house')", 'There is no column "house" in people'),
+        ("k_subsets('people', ['age'], unit := 'age')", 'Column "age" is in both qi and unit'),
+        ("k_subsets('nobody', ['age'], unit := 'city')", "The table has no rows with a unit"),
+    ],
+)
+def test_what_units_are_refused(people: duckdb.DuckDBPyConnection, call: str, said: str) -> None:
+    people.execute("CREATE TABLE nobody AS SELECT age, NULL::VARCHAR AS city FROM people").fetchall()
+    with pytest.raises(duckdb.Error, match="Invalid Input") as raised:
+        people.execute(f"FROM {call}").fetchall()
+    assert said in str(raised.value)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from duckanon.engines.kanon import key_subsets
 from duckanon.engines.kanon.key_subsets import Key, Progress, check_size, subsets, subsets_up_to
+from duckanon.engines.kanon.records import Codes
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint8]
@@ -65,8 +66,12 @@ def memory(n: int, keys: int, size: int) -> int:
     return key_subsets.memory(n, keys, size) + n * (4 * size + 24) + subsets_up_to(keys, size - 1) * (n // 8 + 1)
 
 
-def minimal_uniques(keys: Sequence[Key], size: int, progress: Progress = lambda _: None) -> MinimalUniques:
+def minimal_uniques(
+    keys: Sequence[Key], size: int, progress: Progress = lambda _: None, units: Codes | None = None
+) -> MinimalUniques:
     """The minimal sample uniques of 1 to `size` columns of each record. Raises InvalidInput as `check_size` does.
+
+    units: as in `key_subsets.subsets`. A record is alone then where all records with its values are of its unit.
 
     A record that is alone by a set of columns is alone by every larger set. So the set is minimal for it unless the
     record is alone by one of the sets that lack one column.
@@ -76,11 +81,12 @@ def minimal_uniques(keys: Sequence[Key], size: int, progress: Progress = lambda 
     counts = np.zeros((n, size), np.int32)
     # By which subsets below the largest size each record is alone, eight records a byte.
     lone: dict[tuple[int, ...], Bits] = {(): np.zeros(n // 8 + 1, np.uint8)}
-    for subset in subsets(keys, size, progress):
+    for subset in subsets(keys, size, progress, units):
         columns, found = subset.columns, subset.alone
         if len(columns) < size:
             lone[columns] = lone[columns[:-1]] | _bits(found, n)
-        for left_out in range(len(columns) - 1):
+        # Without units no record is alone by the set without its last column.
+        for left_out in range(len(columns) - (units is None)):
             found = found[~_among(lone[columns[:left_out] + columns[left_out + 1 :]], found)]
         counts[found, len(columns) - 1] += 1
     return MinimalUniques(counts, len(keys))

@@ -60,16 +60,13 @@ def private_classes(
 
     Without sensitive columns, `wanted.suppress` lets the records be dropped that cost most (`outliers`); with them,
     classes that fail. subjects: shape (n,), the subject of each record, -1 for none: then k and the criteria count
-    subjects, classes that fail are joined, and methods with a time limit improve all classes again. Content and control
-    are as for `anonymize`. Raises InvalidInput as `anonymize` does, if a criterion fails for all records together, or
-    if there are fewer than k subjects.
+    subjects. Classes that fail are joined, and methods with a time limit search on among classes that meet all criteria
+    (`criteria.rebuilding`). Content and control are as for `anonymize`. Raises InvalidInput as `anonymize` does, if a
+    criterion fails for all records together, or if there are fewer than k subjects.
     """
     control = control or Control()
-    if subjects is None and (sensitive or not wanted.suppress):
-        labels = anonymize(records, wanted.k, method, content=content, control=control)
-        if not sensitive:
-            return Settled(labels, 0, 0)
-        return settle_classes(records, labels, sensitive, wanted, control.threads)
+    if subjects is None and not sensitive and not wanted.suppress:
+        return Settled(anonymize(records, wanted.k, method, content=content, control=control), 0, 0)
     if subjects is not None:
         check_subjects(_different(subjects), wanted.k)
     order = _canonical(records, subjects, content)
@@ -115,8 +112,8 @@ def _settled(
     sensitive: Sequence[Sensitive],
     subjects: Codes | None,
 ) -> Settled:
-    """The method's classes, joined and improved where subjects count."""
-    if subjects is None:
+    """The method's classes, joined and improved where more than k records is asked."""
+    if subjects is None and not sensitive:
         return Settled(anonymize(records, wanted.k, method, content=content, control=control), 0, 0)
     until = None if control.seconds is None else monotonic() + control.seconds
     searches = METHODS[method].timed
@@ -141,15 +138,16 @@ def _rebuilt(
     control: Control,
     until: float | None,
     sensitive: Sequence[Sensitive],
-    subjects: Codes,
+    subjects: Codes | None,
 ) -> Labels:
-    """The classes, improved part by part. Of a large table with sensitive columns they stay as they are: what is asked
-    of these is asked of the whole table.
+    """The classes, improved part by part. Of a large table with sensitive columns and subjects they stay as they are:
+    how many subjects have each value is asked of the whole table.
     """
     kept = np.flatnonzero(labels >= 0).astype(np.int32)
     parts = _parts(records.take(kept, control.threads), labels[kept])
-    if sensitive and len(parts) > 1:
+    if subjects is not None and sensitive and len(parts) > 1:
         return labels
+    sensitive = [_of_the_release(column, kept) if subjects is None else column for column in sensitive]
     visits = _VISITS * min(1.0, _SMALL / wanted.k) * min(1.0, (_BLOCK / len(records)) ** 0.8)
     done, found, classes = np.zeros(len(parts)), labels.copy(), np.zeros(len(parts), np.int64)
 
@@ -157,7 +155,7 @@ def _rebuilt(
         mine = kept[parts[b]]
         some, every = records.take(mine), np.arange(len(mine), dtype=np.int32)
         columns = [replace(column, codes=column.codes[mine]) for column in sensitive]
-        asked = criteria_arrays(every, columns, wanted, subjects[mine])
+        asked = criteria_arrays(every, columns, wanted, None if subjects is None else subjects[mine])
 
         def proceed(share: float) -> bool:
             done[b] = share * len(mine)
@@ -171,6 +169,14 @@ def _rebuilt(
     for part, before in zip(parts, np.cumsum(classes) - classes, strict=True):
         found[kept[part]] += before
     return found
+
+
+def _of_the_release(column: Sensitive, kept: Order) -> Sensitive:
+    """A column whose parts know how often all records that are kept have each value: closeness is to these."""
+    occurring, codes = np.unique(column.codes[kept], return_inverse=True)
+    numbered = np.zeros(len(column.codes), np.int32)
+    numbered[kept] = codes.ravel()
+    return replace(column, codes=numbered, distinct=len(occurring), table=np.bincount(codes.ravel()))
 
 
 def _parts(records: Records, labels: Labels) -> list[Order]:

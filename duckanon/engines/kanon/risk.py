@@ -46,7 +46,8 @@ class Report:
     sensitive columns the worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean
     chance of a right guess by an attacker who does not know who is in the table; population_uniques: how many records
     are alone in the population too, expected unless it is known; None unless a population or a sampling fraction is
-    given. k_map: people of the class that has fewest in the population, None without one.
+    given. k_map: people of the class that has fewest in the population, None without one. units, units_alone: how many
+    units there are, and how many are alone in a class at least; None where records count.
     """
 
     records: int
@@ -64,6 +65,8 @@ class Report:
     journalist_avg: float | None
     population_uniques: float | None
     k_map: int | None
+    units: int | None = None
+    units_alone: int | None = None
 
 
 def journalist(sizes: Sizes, population: Sizes | None, fraction: float | Floats | None) -> Floats | None:

@@ -93,6 +93,73 @@ def test_minimal_uniques(rows: Rows, size: int) -> None:
         assert found.scores[i] == sum(counts[i, s - 1] * weight(s, most, len(rows[0])) for s in range(1, most + 1))
 
 
+def units_of(rows: Rows, columns: tuple[int, ...], units: list[int]) -> list[int]:
+    """How many units have a record's values of these columns, for each record."""
+    shown = [tuple(row[j] for j in columns) for row in rows]
+    return [len({unit for one, unit in zip(shown, units, strict=True) if one == own}) for own in shown]
+
+
+@st.composite
+def of_units(draw: st.DrawFn) -> tuple[Rows, list[int]]:
+    """Records with their units, -1 for none; one of them has one."""
+    rows = draw(tables())
+    units = draw(st.lists(st.integers(-1, 4), min_size=len(rows), max_size=len(rows)))
+    return rows, [0, *units[1:]]
+
+
+@given(of_units(), st.integers(1, 6))
+def test_where_units_count_the_classes_of_each_subset_have_units(table: tuple[Rows, list[int]], size: int) -> None:
+    rows, units = table
+    kept = [(row, unit) for row, unit in zip(rows, units, strict=True) if unit >= 0]
+    owned, owners = [row for row, _ in kept], [unit for _, unit in kept]
+    for one in subsets(keys(rows), size, units=np.array(units, np.int32)):
+        columns = tuple(sorted(one.columns))
+        counts = units_of(owned, columns, owners)
+        of_class = {tuple(row[j] for j in columns): many for row, many in zip(owned, counts, strict=True)}
+        assert one.classes == len(of_class)
+        assert one.members == sum(of_class.values())
+        assert one.least == min(of_class.values())
+        assert one.singletons == list(of_class.values()).count(1)
+        assert one.units_alone == len({unit for unit, many in zip(owners, counts, strict=True) if many == 1})
+
+
+@given(of_units(), st.integers(1, 6))
+def test_a_record_is_alone_where_all_with_its_values_are_of_its_unit(table: tuple[Rows, list[int]], size: int) -> None:
+    rows, units = table
+    most = min(size, len(rows[0]))
+    alone = {
+        columns: [
+            unit >= 0
+            and {own for own, row in zip(units, rows, strict=True) if own >= 0 and same(row, rows[i], columns)}
+            == {unit}
+            for i, unit in enumerate(units)
+        ]
+        for columns in every_subset(len(rows[0]), most)
+    }
+    counts = np.zeros((len(rows), most), int)
+    for columns, unique in alone.items():
+        for i in range(len(rows)):
+            smaller = (part for r in range(1, len(columns)) for part in combinations(columns, r))
+            if unique[i] and not any(alone[part][i] for part in smaller):
+                counts[i, len(columns) - 1] += 1
+    assert minimal_uniques(keys(rows), size, units=np.array(units, np.int32)).counts.tolist() == counts.tolist()
+
+
+def same(one: tuple[int, ...], other: tuple[int, ...], columns: tuple[int, ...]) -> bool:
+    return all(one[j] == other[j] for j in columns)
+
+
+@given(tables(), st.integers(1, 6))
+def test_units_of_one_record_each_are_records(rows: Rows, size: int) -> None:
+    each = np.arange(len(rows), dtype=np.int32)[::-1].copy()
+    plain, of_each = subsets(keys(rows), size), subsets(keys(rows), size, units=each)
+    for one, other in zip(plain, of_each, strict=True):
+        assert (one.columns, one.classes, one.members, one.least, one.singletons) == (
+            other.columns, other.classes, other.members, other.least, other.singletons,
+        )  # fmt: skip
+        assert one.members == len(rows)
+
+
 # Residence, gender, education, labour status: the table of ten records of the World Bank's and IHSN's practice guide
 # to statistical disclosure control (Benschop, Machingauta and Welch 2022, section "SUDA").
 GUIDE = [

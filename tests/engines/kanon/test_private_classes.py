@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -12,15 +13,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import duckanon.engines.kanon.private_classes as module
+from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.criteria.enforcement import settle_classes
 from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.kernels.box import total_loss
+from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.outliers import outliers
 from duckanon.engines.kanon.private_classes import private_classes
 from duckanon.engines.kanon.records import Records, attribute, records
 from duckanon.engines.kanon.risk import Sensitive
 from duckanon.errors import InvalidInput
+from tests.amounts import many
 from tests.engines.kanon import plain
 from tests.engines.kanon.diversities import diverse
 from tests.engines.kanon.strategies import tables
@@ -208,3 +213,59 @@ def test_what_is_dropped_costs_most() -> None:
     kept = np.flatnonzero(some.labels >= 0).astype(np.int32)
     released = total_loss(table.take(kept).space, some.labels[kept]) / len(kept)
     assert released < 0.75 * total_loss(table.space, none.labels) / n
+
+
+@st.composite
+def conditioned(draw: st.DrawFn) -> tuple[Records, Sensitive, PrivacyCriteria]:
+    """A small table, a sensitive column, and l and t that all records together meet."""
+    n = draw(st.integers(4, 8))
+    table = records([attribute("x", draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)))])
+    codes = np.array([*draw(st.lists(st.integers(0, 1), min_size=n - 2, max_size=n - 2)), 0, 1], np.int32)
+    t = draw(st.none() | st.sampled_from([Fraction(1, 4), Fraction(1, 2)]))
+    return table, Sensitive(codes, 2, False), PrivacyCriteria(2, 2, t)
+
+
+def _loss(table: Records, labels: np.ndarray) -> float:
+    return plain.total_loss(table, plain.classes_of(labels))
+
+
+@settings(max_examples=many(20))
+@given(conditioned())
+def test_conditions_are_met_inside_the_search(problem: tuple[Records, Sensitive, PrivacyCriteria]) -> None:
+    """All classes meet l and t, none loses more than by joining afterwards, and few tables miss their optimum."""
+    table, column, wanted = problem
+    order = canonical(table)
+    table, column = table.take(order), replace(column, codes=column.codes[order])
+    settled = private_classes(table, wanted, sensitive=[column])
+    overall = np.bincount(column.codes, minlength=2) / len(table)
+
+    def meet(members: list[int]) -> bool:
+        shares = np.bincount(column.codes[members], minlength=2) / len(members)
+        return bool(shares.min() > 0 and (wanted.t is None or abs(shares - overall).sum() / 2 <= wanted.t + 1e-12))
+
+    assert all(meet(members) for members in plain.classes_of(settled.labels))
+    joined = settle_classes(table, anonymize(table, wanted.k), [column], wanted)
+    assert _loss(table, settled.labels) <= _loss(table, joined.labels) + 1e-9
+
+
+def test_the_search_among_classes_that_meet_conditions_loses_less_than_joining() -> None:
+    """By 15 % and more: joined, a class is at least twice as large as it need be."""
+    rng = np.random.default_rng(1)
+    age, income = rng.integers(0, 60, 400), rng.integers(0, 500, 400)
+    table = records([attribute("age", age), attribute("income", income)])
+    column = Sensitive((rng.random(400) < 0.25).astype(np.int32), 2, False)
+    wanted = PrivacyCriteria(5, 2, Fraction(3, 10))
+    joined = settle_classes(table, anonymize(table, 5), [column], wanted)
+    assert _loss(table, private_classes(table, wanted, sensitive=[column]).labels) < 0.85 * _loss(table, joined.labels)
+
+
+def test_parts_of_a_large_table_are_close_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is searched by itself, and what closeness compares with is the table's distribution."""
+    monkeypatch.setattr(module, "_BLOCK", 60)
+    rng = np.random.default_rng(2)
+    table = records([attribute("x", np.sort(rng.integers(0, 900, 300)))])
+    column = Sensitive((np.arange(300) % 10 < np.repeat([2, 5, 8], 100)).astype(np.int32), 2, False)
+    labels = private_classes(table, PrivacyCriteria(3, None, Fraction(1, 4)), sensitive=[column]).labels
+    share = column.codes.mean()
+    for members in plain.classes_of(labels):
+        assert abs(column.codes[members].mean() - share) <= 0.25 + 1e-12

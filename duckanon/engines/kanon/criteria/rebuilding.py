@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.criteria.classes import ClassBoxes, Counts, absorb, empty, joined_loss, take
 from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, meets, tally_for
 from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.kernels.random_bits import Bits, random_below
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats
 
@@ -51,25 +51,14 @@ class _Room(NamedTuple):
     members: Codes
     met: Counts  # by subject: the last new class that took it in
     number: Counts  # (2,): the number of that class, and how many numbers of classes are free
-    state: npt.NDArray[np.uint64]
-
-
-@inner
-def _draw(room: _Room, below: int) -> int:
-    """A random number from 0 to below - 1 (xorshift64)."""
-    x = room.state[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    room.state[0] = x
-    return np.int64(x >> np.uint64(1)) % below  # type: ignore[return-value]
+    state: Bits
 
 
 @inner
 def _ruin(start: int, near: Codes, classes: _Classes, room: _Room, visit: int) -> int:
     """Choose the class of record `start` and others near it; how many. 0 if that class is too large."""
     owner, many, seen = classes.owner, classes.many, classes.seen
-    wanted = _FEWEST + _draw(room, _MOST - _FEWEST + 1)
+    wanted = _FEWEST + random_below(room.state, _MOST - _FEWEST + 1)
     room.chosen[0] = owner[start]
     seen[owner[start]] = visit
     count = int(many[owner[start]])
@@ -80,7 +69,7 @@ def _ruin(start: int, near: Codes, classes: _Classes, room: _Room, visit: int) -
             break
         c = owner[v]
         # Leave out one in four: otherwise the nearest classes would always give the same pool.
-        if seen[c] == visit or count + many[c] > _POOL or _draw(room, 4) == 0:
+        if seen[c] == visit or count + many[c] > _POOL or random_below(room.state, 4) == 0:
             continue
         seen[c] = visit
         room.chosen[chosen] = c
@@ -110,7 +99,7 @@ def _grow(boxes: ClassBoxes, criteria: CriteriaArrays, tally: Tally, room: _Room
     room.number[0] += 1
     size = 0
     counted = 0
-    best = _draw(room, left)
+    best = random_below(room.state, left)
     while best >= 0:
         u = pool[best]
         size += 1
@@ -220,7 +209,7 @@ def _rebuild(
     first = classes.owner.shape[0]
     gained = 0.0
     for visit in range(begin, begin + visits):
-        start = _draw(room, first)
+        start = random_below(room.state, first)
         if classes.losses[classes.owner[start]] <= _NOTHING:
             continue
         chosen = _ruin(start, near, classes, room, visit)
@@ -236,7 +225,7 @@ def _rebuild(
         # What the new classes must stay below.
         worst = old - _NOTHING
         if heat > 0.0:
-            worst -= heat * np.log((_draw(room, 1 << 30) + 1.0) / (1 << 30))
+            worst -= heat * np.log((random_below(room.state, 1 << 30) + 1.0) / (1 << 30))
         made = 0
         new = 0.0
         while left >= criteria.k and new < worst:

@@ -9,9 +9,8 @@ from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.kanon.kernels.box import class_losses
 from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.kernels.neighbours import Graph
+from duckanon.engines.kanon.kernels.random_bits import Bits, random_bits
 from duckanon.engines.kanon.records import Codes, Floats, Space
-
-Bits = npt.NDArray[np.uint64]
 
 # Records of one point that are looked up, when its classes are asked for.
 _COPIES = 2
@@ -25,17 +24,6 @@ class Ruin(NamedTuple):
     visits: float  # how often to start from each record of the block, on average
     seed: int
     heat: float  # how much worse a change may be, about; 0 takes none
-
-
-@inner
-def _draw(state: Bits) -> int:
-    """The next 63 random bits (xorshift64)."""
-    x = state[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    state[0] = x
-    return np.int64(x >> np.uint64(1))  # type: ignore[return-value]
 
 
 @inner
@@ -54,7 +42,7 @@ def _classes_nearby(
         copies = first[there + 1] - start
         for t in range(min(copies, _COPIES)):
             if copies > _COPIES:
-                t = _draw(state) % copies
+                t = random_bits(state) % copies
             c = slot[start + t] - base
             # Another thread may be changing the slots of its own block; they are out of this range before and after.
             if c >= 0 and c < rooms and seen[c] != token:
@@ -170,15 +158,15 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
 def _rank(space: Space, pool: Pool, left: int, state: Bits) -> None:
     """Draw the order of the seeds: any, or outliers first, as seen from one record or from three."""
     numbers, codes, key = pool.numbers, pool.codes, pool.key
-    how = _draw(state) % 3
+    how = random_bits(state) % 3
     if how == 0:
         for t in range(left):
-            key[t] = float(_draw(state))
+            key[t] = float(random_bits(state))
         return
     for t in range(left):
         key[t] = 0.0
     for _ in range(1 if how == 1 else 3):
-        g = _draw(state) % left
+        g = random_bits(state) % left
         for j in range(space.caps.shape[0]):
             v = numbers[j, g]
             cap = space.caps[j]
@@ -384,7 +372,7 @@ def _rebuild(
     inside, size, cost, free, seen, nearby, chosen = classes
     total = members.shape[0]
     gained = 0.0
-    begin = _draw(state) % total
+    begin = random_bits(state) % total
     for visit in range(max(1, int(visits * total))):
         record = members[(begin + visit) % total]
         start = slot[record] - base
@@ -395,7 +383,7 @@ def _rebuild(
         chosen[0] = start
         ruined = 1
         count = int(size[start])
-        wanted = fewest + _draw(state) % (most - fewest + 1)
+        wanted = fewest + random_bits(state) % (most - fewest + 1)
         old = cost[start]
         near = _classes_nearby(record, graph, slot, base, size.shape[0], seen, token, state, nearby)
         for t in range(near):
@@ -403,7 +391,7 @@ def _rebuild(
             if ruined >= wanted:
                 break
             # Leave out one in four: otherwise the nearest classes would always give the same pool.
-            if _draw(state) & 3 == 0 or count + size[c] > 2 * most * k:
+            if random_bits(state) & 3 == 0 or count + size[c] > 2 * most * k:
                 continue
             chosen[ruined] = c
             ruined += 1
@@ -414,7 +402,7 @@ def _rebuild(
         # What the new classes must stay below.
         worst = old - 1e-10
         if heat > 0.0:
-            worst -= heat * np.log((_draw(state) + 1.0) / 2.0**63)
+            worst -= heat * np.log((random_bits(state) + 1.0) / 2.0**63)
 
         left = 0
         for s in range(ruined):
@@ -427,7 +415,7 @@ def _rebuild(
                     pool.codes[j, left] = space.symbols[i, j]
                 left += 1
         made = left // k
-        if made > 1 and _draw(state) % 10 == 0:
+        if made > 1 and random_bits(state) % 10 == 0:
             made -= 1
         _rank(space, pool, left, state)
         new = 0.0

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf
 from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.highs import new_highs
+from duckanon.cancellation import within
+from duckanon.engines.highs import new_highs, solve
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.certificate.points import GRAINS, Distinct, distinct
@@ -92,7 +94,7 @@ class _Classes:
 
     def prices(self) -> tuple[float, Floats]:
         """The linear program's value, and the price of each record."""
-        self._highs.run()
+        solve(self._highs)
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
 
 
@@ -112,8 +114,9 @@ def _pick(classes: dict[tuple[int, ...], float], prices: Floats, until: float | 
     rows = np.concatenate([np.array(name, dtype=np.int32) for name in names])
     each = csc_array((np.ones(len(rows)), rows, edges), shape=(len(prices), len(names)))
     limits: dict[str, float] = {"mip_rel_gap": 0.0, "node_limit": _NODES}
-    if until is not None:
-        limits["time_limit"] = max(until - monotonic(), 0.1)
+    left = within(inf if until is None else until - monotonic())
+    if left < inf:
+        limits["time_limit"] = max(left, 0.1)
     answer = milp(
         np.array([classes[name] for name in names]) - each.T @ prices,
         constraints=LinearConstraint(each, 1, 1),

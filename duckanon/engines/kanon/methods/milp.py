@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from duckanon.engines.highs import new_highs
+from duckanon.engines.highs import new_highs, solve
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -114,7 +114,7 @@ class _Model:
         # search: only what writes the program down is taken of it.
         self.solved = self.program.solverModel = new_highs(mip_rel_gap=1e-9, **limits)
         self.pulp.HiGHS().buildSolverModel(self.program)
-        self.solved.run()
+        solve(self.solved)
         return float(self.solved.getInfo().mip_dual_bound)
 
     def labels(self) -> Labels:

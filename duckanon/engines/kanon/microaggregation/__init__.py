@@ -1,0 +1,1 @@
+"""Microaggregation: classes of at least k records whose squared distances from their mean add up to little."""
