@@ -12,6 +12,9 @@ that follows, or is known to be below `small` (the bounds of Wright and Smucker 
 `engines/cells/rounded.py` for rounded ones). Where readers may know the numbers of records of rows, because noisy
 counts are sold, shares say what counts say, and are audited as such.
 
+Counts with suppressed cells, and perturbed ones, are safe if what must not be known does not follow from them and the
+pattern of suppression, or the perturbation table.
+
 Several tables of numbers of one protected table are safe if the joint table of all their variables, counted, is: all of
 them follow from it. Otherwise they are safe if each is by itself, and if what must not be known does not follow from
 all of them together: `publication_tables` defines that and proves it. A release that follows from an earlier
@@ -32,6 +35,7 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import DuckanonError, InvalidInput
+from duckanon.functions.publication_masked import check_masked
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
 from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
@@ -39,6 +43,8 @@ from duckanon.functions.sqltext import unit_of
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
+# Tables of counts that say less than counts: they are audited by what readers hold for possible.
+MASKED = ("suppressed", "perturbed")
 
 
 def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -46,6 +52,9 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     if candidate.terms.kind == "records":
         check_records(con, candidate)
         _check_copy(con, candidate)
+    elif candidate.terms.kind in MASKED:
+        check_masked(con, candidate)
+        check_table(con, candidate, half_up=True)
     else:
         half_up = check_numbers(con, candidate)
         check_table(con, candidate, half_up)
@@ -97,7 +106,7 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
             f"a k-anonymous table is published ({_names(copies)}), and these numbers cannot be computed from it, so "
             "both together may tell more. Publish numbers by columns that it shows as they are",
         )
-    if candidate.earlier:
+    if candidate.earlier or terms.kind in MASKED or terms.width > 1:
         _check_together(con, candidate, half_up)
     else:
         _check_alone(con, candidate, half_up)
@@ -123,24 +132,39 @@ def follows(candidate: Candidate, one: Earlier) -> bool:
 
 def _as_said(terms: Terms, one: Earlier) -> bool:
     same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
+    same &= (terms.suppressed, terms.perturbation) == (one.suppressed, one.perturbation)
     return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
 
 
 def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
     named = {fold(name): name for one in candidate.earlier for name in (*one.given, *one.variables)}
     named |= {fold(name): name for name in candidate.terms.columns}
-    if not set(named) <= _folded(candidate.source):
+    keys = {fold(one.perturbation.key) for one in candidate.earlier if one.perturbation is not None}
+    if not set(named) | keys <= _folded(candidate.source):
         _refuse(candidate, f"{candidate.label} has lost a column of an earlier publication, so nothing can be proven")
     if not counts_problems(con, candidate.of, list(named.values()), candidate.policy):
         return
     problem = _together(con, candidate, list(named.values()))
     if problem:
-        _refuse(
-            candidate,
-            f"together with {_names(candidate.earlier)} it is not proven safe: {problem}. Publish what can be added up "
-            f"from {_names(candidate.earlier)}, or leave variables out or make them coarser",
-        )
-    _check_alone(con, candidate, half_up)
+        _refuse_together(candidate, problem)
+    if candidate.terms.kind not in MASKED:
+        _check_alone(con, candidate, half_up)
+
+
+def _refuse_together(candidate: Candidate, problem: str) -> NoReturn:
+    ways = ["leave variables out or make them coarser"]
+    if candidate.terms.kind == "suppressed":
+        ways.append(f"suppress with n := {max(candidate.policy.small, candidate.policy.k)} or more")
+    if candidate.terms.kind == "perturbed":
+        ways.append("perturb with a larger max_deviation and variance")
+    if not candidate.earlier:
+        _refuse(candidate, f"it is not proven safe: {problem}. To publish it, {', or '.join(ways)}")
+    names = _names(candidate.earlier)
+    _refuse(
+        candidate,
+        f"together with {names} it is not proven safe: {problem}. Publish what can be added up from {names}, or "
+        f"{', or '.join(ways)}",
+    )
 
 
 def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Sequence[str]) -> str | None:
@@ -171,18 +195,22 @@ def told(finding: Finding, policy: Policy) -> str:
         rows = f"combinations of {by}" if by else "tables"
         parts = [
             (finding.determined, "such a number follows from all of them"),
-            (finding.narrow, f"it is known to be below {finding.below}"),
+            (finding.narrow, f"it is known to be below {finding.below}{_to_within(finding)}"),
             (finding.unproven, "it is not proven to be open"),
         ]
         start = f'of {finding.at_risk} {rows} of which several values of "{finding.union_of}" together {few}, '
         return start + ", and ".join(f"for {number} {words}" for number, words in parts if number)
     parts = [
         (finding.determined, "follow from all of them"),
-        (finding.narrow, f"are known to hold fewer than {finding.below}"),
+        (finding.narrow, f"are known to hold fewer than {finding.below}{_to_within(finding)}"),
         (finding.unproven, "are not proven to be open"),
     ]
     start = f"of {finding.at_risk} cells by {by} that {few}, "
     return start + ", and ".join(f"{number} {words}" for number, words in parts if number)
+
+
+def _to_within(finding: Finding) -> str:
+    return f", or to within less than {finding.width}" if finding.width > 1 else ""
 
 
 def _check_elsewhere(candidate: Candidate) -> None:
@@ -283,7 +311,11 @@ def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_
     row, count, units = _cells(con, candidate)
     if not len(row):
         return []
-    known = _rounded(candidate, row, count) if terms.digits is not None and half_up else _exact(row, count, policy)
+    known = (
+        _rounded(candidate, row, count)
+        if terms.digits is not None and half_up
+        else _exact(row, count, policy, terms.width)
+    )
     alone = np.bincount(row)[row] == 1
     few = int(((known | alone) & (units < policy.small)).sum())
     found = (
@@ -311,7 +343,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints,
     return row, count, units
 
 
-def _exact(row: _Ints, count: _Ints, policy: Policy) -> _Bools:
+def _exact(row: _Ints, count: _Ints, policy: Policy, width: int) -> _Bools:
     """The cells whose counts follow from exact shares, and those that are known to be below `small`."""
     from duckanon.engines.cells.audit import audit_table
     from duckanon.engines.cells.reduction import reduce
@@ -319,7 +351,7 @@ def _exact(row: _Ints, count: _Ints, policy: Policy) -> _Bools:
     table = reduce(row, count)
     found = audit_table(table)
     part = count // table.divisors[row]
-    return _known(found.lower[row] * part, found.upper[row] * part, count, policy.small)
+    return _known(found.lower[row] * part, found.upper[row] * part, count, policy.small, width)
 
 
 def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
@@ -329,7 +361,7 @@ def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
     digits, n = candidate.terms.digits or 0, int(count.sum())
     scale = 10**digits
     if n * (2 * scale + 1) >= 2**62:
-        return _exact(row, count, candidate.policy)
+        return _exact(row, count, candidate.policy, candidate.terms.width)
     total = np.bincount(row, count).astype(np.int64)[row]
     published, left = np.divmod(2 * count * scale + total, 2 * total)
     # Where no published share lies half-way, no other records' share may either: the audit does not guess how halves
@@ -338,14 +370,14 @@ def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
     try:
         found = rounded_bounds(row, published, digits, n, ties, shown=True)
     except InvalidInput:
-        return _exact(row, count, candidate.policy)
-    return _known(found.lower, found.upper, count, candidate.policy.small)
+        return _exact(row, count, candidate.policy, candidate.terms.width)
+    return _known(found.lower, found.upper, count, candidate.policy.small, candidate.terms.width)
 
 
-def _known(lower: _Ints, upper: _Ints, count: _Ints, small: int) -> _Bools:
+def _known(lower: _Ints, upper: _Ints, count: _Ints, small: int, width: int) -> _Bools:
     if ((lower > count) | (upper < count)).any():
         raise DuckanonError("The bounds of a cell lost its count: this is a bug in duckanon, nothing was published.")
-    known: _Bools = (lower == upper) | ((lower >= 1) & (upper < small))
+    known: _Bools = (upper - lower < width) | ((lower >= 1) & (upper < small))
     return known
 
 

@@ -33,7 +33,7 @@ def check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
         if text is None:
             wrong += count > 0
             continue
-        value = _number(text)
+        value = number(text)
         if terms.kind == "counts":
             wrong += not _is_count(value, count, terms.base)
         elif total == 0:
@@ -101,7 +101,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> list[tuple[i
     """Of every cell: how many records, how many in its row, and the published number; None where it is missing."""
     terms = candidate.terms
     keys, rows = [*map(identifier, terms.columns)], [*map(identifier, terms.given)]
-    published = ", ".join([*keys, f"CAST({identifier(terms.value or '')} AS VARCHAR) AS _dk_p, true AS _dk_shown"])
+    published = ", ".join([*keys, f"CAST({identifier(terms.value or '')} AS VARCHAR) AS _dk_p"])
     by = f"GROUP BY {', '.join(keys)}" if keys else ""
     ((twice,),) = con.execute(
         f"SELECT system.main.count(*) FROM (SELECT 1 FROM {candidate.release} {by} HAVING system.main.count(*) > 1)"
@@ -112,17 +112,27 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> list[tuple[i
         f"SELECT system.main.count(*) FROM {candidate.release} WHERE {identifier(terms.value or '')} IS NULL"
     ).fetchall()
     if nothing:
-        raise InvalidInput(f"{nothing} numbers are NULL: tables with suppressed cells are not published.")
+        raise InvalidInput(
+            f"{nothing} numbers are NULL: of a table with suppressed cells say so, as in suppressed := 'suppressed'."
+        )
     counted = f"SELECT {', '.join([*keys, 'system.main.count(*) AS _dk_n'])} FROM {candidate.of} {by}"
     whole = f"SELECT {', '.join([*rows, 'system.main.count(*) AS _dk_t'])} FROM {candidate.of}"
     whole += f" GROUP BY {', '.join(rows)}" if rows else ""
+    shown = f"SELECT {published} FROM {candidate.release}"
     found = con.execute(
-        f"SELECT coalesce(_dk_n, 0), coalesce(_dk_t, 0), _dk_p FROM ("
-        f"SELECT {', '.join([*_either(keys), '_dk_n, _dk_p'])} FROM ({counted}) AS a "
-        f"FULL JOIN (SELECT {published} FROM {candidate.release}) AS b ON {_same(keys)}) AS a "
+        f"SELECT coalesce(_dk_n, 0), coalesce(_dk_t, 0), _dk_p FROM {matched(counted, shown, keys)} AS a "
         f"LEFT JOIN ({whole}) AS b ON {_same(rows)} LIMIT {MOST + 1}"
     )
     return found.fetchall()
+
+
+def matched(counted: str, shown: str, keys: Sequence[str]) -> str:
+    """A relation of the cells of two queries, each with these columns: those of records, and those of a release."""
+    names = ", ".join(keys)
+    others = f"* EXCLUDE ({names})" if keys else "*"
+    shown_cells = f"(SELECT *, true AS _dk_shown FROM ({shown}))"
+    joined = f"({counted}) AS a FULL JOIN {shown_cells} AS b ON {_same(keys)}"
+    return f"(SELECT {', '.join([*_either(keys), f'a.{others}', f'b.{others}'])} FROM {joined})"
 
 
 def _either(keys: Sequence[str]) -> list[str]:
@@ -133,7 +143,8 @@ def _same(keys: Sequence[str]) -> str:
     return " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys) or "1 = 1"
 
 
-def _number(text: str) -> Fraction:
+def number(text: str) -> Fraction:
+    """A published number. Raises InvalidInput for infinity and NaN."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):

@@ -206,6 +206,11 @@ def _cells(qi: Sequence[str], columns: Mapping[str, str], source: Mapping[str, s
             labels = ""
             if fold(f"{name}_label") in own:
                 labels = " Labels of hierarchies cannot be checked: release an interval, a set or bands of it."
+            if any(fold(f"{name}_{part}") in own for part in ("mean", "median", "mode")):
+                labels = (
+                    " Means are not published: beside intervals of the same records they tell single values. Release "
+                    "an interval, a set or bands of it."
+                )
             raise InvalidInput(
                 f'The release says nothing of "{name}", which the policy calls a quasi-identifier: k_anonymize with '
                 f"all of them ({', '.join(qi)}), or name the value column of a table of counts "

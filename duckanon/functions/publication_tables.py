@@ -11,6 +11,9 @@ be the same, have none there, or as many as the threshold; where few units have 
 where fewer than k units agree in all variables but a sensitive one, and in that one too, other records must have
 another value there. What is not proven open is not safe. The proofs are those of `engines/tables`.
 
+What readers know of each table is in `publication_readers`. Open counts must also be `width` apart, the largest that is
+asked of these tables.
+
 The same holds for unions of cells that join several levels of one variable of S, but not all: "not white" is one. A
 union of cells of one safe table is safe with it. Unions that join levels of several variables are not audited, nor are
 sums of other cells.
@@ -20,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations, permutations, product
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -31,11 +33,13 @@ import numpy.typing as npt
 
 from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.functions.cell_key import key_sql
+from duckanon.functions.publication_readers import Readers, rows_in
 from duckanon.functions.sqltext import unit_of
 
 if TYPE_CHECKING:
     from duckanon.engines.tables.disclosure import Known
-    from duckanon.engines.tables.released import Released, Releases
+    from duckanon.engines.tables.released import Releases
     from duckanon.engines.tables.truth import Records
     from duckanon.engines.tables.unions import Row
 
@@ -45,8 +49,6 @@ MOST_VARIABLES = 10
 # Seconds for one audit of all sets. Only cross-classifications of many thousand open cells take so long.
 SECONDS = 900.0
 _JOINT = "temp.main._dk_joint"
-# Shares with more decimals, or of more records, are audited as exact ones.
-_MOST_DIGITS, _LARGEST = 9, 2**40
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Finding:
     follow count combinations of levels of the other variables, by what is known of some union. sensitive: the variable
     of whose values only one is left; None for cells of few units. below: the threshold, in units. at_risk: cells of
     fewer units. determined: of them, whose number of records follows. narrow: that are known to hold 1 to below - 1
-    records; or one sensitive value. unproven: of which neither is proven, nor the contrary.
+    records, or to less than `width`; or one sensitive value. unproven: of which neither is proven, nor the contrary.
     """
 
     variables: tuple[str, ...]
@@ -69,6 +71,7 @@ class Finding:
     determined: int
     narrow: int
     unproven: int
+    width: int = 1
 
     @property
     def safe(self) -> bool:
@@ -82,20 +85,25 @@ class Joint:
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection, candidate: Candidate, tables: Sequence[Earlier | Terms]) -> None:
-        self._con, self._policy, self._totals = con, candidate.policy, candidate.totals
+        self._con, self._policy = con, candidate.policy
         self._looked_up = candidate.looked_up
+        self._width = max(one.width for one in tables)
         named = {fold(name): name for one in tables for name in (*one.given, *one.variables)}
         self.names = tuple(named.values())
         self._folded = tuple(named)
         unit = candidate.policy.privacy_unit
         own = ", ".join(f"{identifier(name)} AS v{at}" for at, name in enumerate(self.names))
+        own_names = [f"v{at}" for at in range(len(self.names))]
         codes = ", ".join(
             f"system.main.dense_rank() OVER (ORDER BY v{at} ASC NULLS LAST) - 1 AS v{at}"
             for at in range(len(self.names))
         )
+        columns = list(dict.fromkeys(one.perturbation.key for one in tables if one.perturbation is not None))
+        keys = "".join(f", CAST({key_sql(name)[1]} AS BIGINT) AS k{at}" for at, name in enumerate(columns))
+        self._readers = Readers(con, candidate, _JOINT, self._folded, columns)
         con.execute(
-            f"CREATE OR REPLACE TEMP TABLE _dk_joint AS SELECT {codes}, u, n FROM (SELECT {own}, "
-            f"{unit_of(unit)} AS u, system.main.count(*) AS n FROM {candidate.of} GROUP BY ALL)"
+            f"CREATE OR REPLACE TEMP TABLE _dk_joint AS SELECT {codes}, * EXCLUDE ({', '.join(own_names)}) FROM "
+            f"(SELECT {own}, {unit_of(unit)} AS u, system.main.count(*) AS n{keys} FROM {candidate.of} GROUP BY ALL)"
         ).fetchall()
         self._tables = tables
         self._until = monotonic() + SECONDS
@@ -131,7 +139,7 @@ class Joint:
         few = units < below
         if not few.any():
             return
-        known = known_counts(releases, records, chosen, codes[few], counts[few], below, self._left())
+        known = known_counts(releases, records, chosen, codes[few], counts[few], below, self._left(), self._width)
         yield self._finding(chosen, len(codes), below, known)
 
     def _threshold(self, chosen: Sequence[int]) -> int:
@@ -154,7 +162,7 @@ class Joint:
             rows = _rows(codes, counts, few, who, column, records.levels[joined])
             at_risk = [row for row in rows if row.at_risk(below)]
             if at_risk:
-                known = known_unions(releases, records, chosen, joined, at_risk, below, self._left())
+                known = known_unions(releases, records, chosen, joined, at_risk, below, self._left(), self._width)
                 yield self._finding(chosen, len(rows), below, known, union_of=joined)
 
     def _who(self, chosen: Sequence[int], below: int) -> dict[tuple[int, ...], list[int]]:
@@ -181,7 +189,7 @@ class Joint:
         few = codes[units < self._policy.k]
         whole = records.codes[:, [*others, sensitive]]
         # Cells of these groups, group by group; a group of one cell has one value.
-        inside = whole[_rows_in(whole[:, :-1], few)]
+        inside = whole[rows_in(whole[:, :-1], few)]
         _, first, many = np.unique(inside[:, :-1], axis=0, return_index=True, return_counts=True)
         alike = inside[first[many == 1]]
         if not len(alike):
@@ -211,6 +219,7 @@ class Joint:
             int(known.determined.sum()),
             int(known.narrow.sum()),
             int(known.unproven.sum()),
+            self._width,
         )
 
     def _left(self) -> float:
@@ -234,31 +243,10 @@ class Joint:
     def _releases(self, records: Records) -> Releases:
         from duckanon.engines.tables.released import Releases, support
 
-        tables = [self._released(one, f"t{at}", records) for at, one in enumerate(self._tables)]
+        tables = self._readers.know(self._tables, records)
         for at, chosen in enumerate(self._structure(records)):
             tables.append(support(f"s{at}", chosen, records.margin(chosen)[0]))
         return Releases(records.levels, tuple(tables), records.total, self.names)
-
-    def _released(self, table: Earlier | Terms, name: str, records: Records) -> Released:
-        """A table as readers know it: rounded counts taken for exact, and shares for counts where totals are known."""
-        from duckanon.engines.tables.released import counts, shares
-
-        given, by = self._places(table.given), self._places(table.variables)
-        codes, own = records.margin((*given, *by))
-        if table.kind == "counts" or self._totals:
-            return counts(name, (*given, *by), codes, own)
-        _, row = np.unique(codes[:, : len(given)], axis=0, return_inverse=True)
-        row = row.reshape(-1)
-        whole = np.bincount(row, own).astype(np.int64)[row]
-        found = [Fraction(a, b) for a, b in zip(own.tolist(), whole.tolist(), strict=True)]
-        if table.digits is None or table.digits > _MOST_DIGITS or records.total * 10**table.digits >= _LARGEST:
-            return shares(name, by, given, codes, found)
-        scaled = [share * 10**table.digits for share in found]
-        if any(2 * one % 2 == 1 for one in scaled):
-            # It is not known any more how halves were rounded: exact shares disclose more than both ways.
-            return shares(name, by, given, codes, found)
-        printed = [Fraction((one + Fraction(1, 2)) // 1, 10**table.digits) for one in scaled]
-        return shares(name, by, given, codes, printed, digits=table.digits, ties="none", shown=True)
 
     def _structure(self, records: Records) -> list[tuple[int, ...]]:
         """Sets of variables whose possible combinations are taken for known: those that the records have."""
@@ -277,9 +265,6 @@ class Joint:
 
     def _used(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(sorted(self._folded.index(one) for one in _folds(names) if one in self._folded))
-
-    def _places(self, names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(self._folded.index(fold(name)) for name in names)
 
 
 def _rows(
@@ -318,15 +303,6 @@ def _rows(
         if some:
             found.append(Row(cell, units, some, many, size))
     return found
-
-
-def _rows_in(rows: _Ints, listed: _Ints) -> npt.NDArray[np.bool_]:
-    """Which rows are among the listed ones."""
-    if not rows.shape[1]:
-        return np.full(len(rows), len(listed) > 0)
-    _, numbers = np.unique(np.vstack([rows, listed]), axis=0, return_inverse=True)
-    numbers = numbers.reshape(-1)
-    return np.isin(numbers[: len(rows)], numbers[len(rows) :])
 
 
 def _folds(names: Iterable[str]) -> set[str]:

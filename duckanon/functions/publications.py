@@ -13,6 +13,7 @@ import pyarrow as pa
 from duckanon.catalog.names import fold
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
+from duckanon.functions.cell_key import perturbed_by
 from duckanon.functions.listing import register_listing
 from duckanon.functions.publication_audit import audit
 from duckanon.functions.request import Request
@@ -86,24 +87,35 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
     """The arguments that describe the release, checked against each other."""
     by, within, value = asked["variables"], asked["given"], asked["value"]
     digits, base = asked["digits"], asked["base"]
+    suppressed, perturbation = asked["suppressed"], perturbed_by(asked["key"], asked)
     for name in by:
         if fold(name) in {fold(one) for one in within}:
             raise InvalidInput(f'Column "{name}" is both in variables and in given: name it in one of them.')
-    if value is None and (by or within or digits is not None or base is not None):
+    masked = suppressed is not None or perturbation is not None
+    if value is None and (by or within or digits is not None or base is not None or masked):
         raise InvalidInput(
             "variables, given, digits and base are for counts and shares: name their column, as in value := 'n'."
+            if not masked
+            else "suppressed and key are for tables of counts: name their column, as in value := 'value'."
         )
-    if value is not None and fold(value) in {fold(one) for one in (*by, *within)}:
-        raise InvalidInput(
-            f'Column "{value}" cannot be both value and one that identifies a cell: name it in one of them.'
-        )
+    for name in (value, suppressed):
+        if name is not None and fold(name) in {fold(one) for one in (*by, *within)}:
+            raise InvalidInput(
+                f'Column "{name}" cannot be both {"value" if name == value else "suppressed"} and one that identifies '
+                "a cell: name it in one of them."
+            )
     if within and not by:
         raise InvalidInput("Shares within given need variables that tell them apart: name them.")
     if digits is not None and not within:
         raise InvalidInput("digits are for shares; counts are rounded to multiples: base := 10.")
     if base is not None and within:
         raise InvalidInput("base is for counts; shares are rounded to decimals: digits := 2.")
-    return Terms(by, within, value, digits, base, asked["accept_changes"])
+    if masked and (within or base is not None or (suppressed is not None and perturbation is not None)):
+        raise InvalidInput(
+            "A table of counts is published rounded, suppressed or perturbed, and not several of these: leave given "
+            "and base out, and one of suppressed and key."
+        )
+    return Terms(by, within, value, digits, base, asked["accept_changes"], suppressed, perturbation, asked["width"])
 
 
 def _publish(publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar) -> pa.Array:

@@ -15,7 +15,9 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, row_type, rows
-from duckanon.functions.publication_audit import check_table, follows
+from duckanon.functions.cell_key import perturbed_by
+from duckanon.functions.publication_audit import MASKED, check_table, follows
+from duckanon.functions.publication_masked import check_key, check_masked
 from duckanon.functions.publication_numbers import check_publishable
 from duckanon.functions.publication_tables import Joint
 from duckanon.functions.request import Request
@@ -33,7 +35,11 @@ class Publications(Protocol):
     """A protected table with its publications, as governance has them, in one snapshot."""
 
     def examined(
-        self, of: str, seen: Mapping[str, Any], look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found]
+        self,
+        of: str,
+        seen: Mapping[str, Any],
+        look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found],
+        release: tuple[str, Mapping[str, Any]] | None,
     ) -> Found: ...
 
 
@@ -53,7 +59,13 @@ class _About(Request):
     of: str
 
     def asked(self, function: str) -> str:
-        return fill("listing", answer=call(function, request=self.literal, seen=seen(self.of)))
+        of_release = "NULL" if self.release is None else seen(self.release)
+        return fill("listing", answer=call(function, request=self.literal, seen=seen(self.of), seen_release=of_release))
+
+    @property
+    def release(self) -> str | None:
+        """The table that is read beside it."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +74,10 @@ class ReleaseAudit(_About):
 
     function = "release_audit"
     candidate: PublishedTable | None
+
+    @property
+    def release(self) -> str | None:
+        return None if self.candidate is None else self.candidate.tbl
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -96,7 +112,10 @@ class NextTables(_About):
 def _form(given: object, argument: str) -> PublishedTable:
     example = "candidates := [{vars: ['age']}]" if argument == "candidates" else "candidate := {vars: ['age']}"
     found = PublishedTable.read(given, argument, example)
-    if found.tbl is not None or found.value is not None:
+    if found.suppressed is not None and argument == "candidate":
+        if found.tbl is None or found.value is None:
+            raise InvalidInput("A candidate with suppressed cells is a table: say its tbl, vars, value and suppressed.")
+    elif found.tbl is not None or found.value is not None or found.suppressed is not None:
         raise InvalidInput(
             "A candidate is made from the protected table: say vars, given, digits and base of it, and no tbl or value."
         )
@@ -107,7 +126,17 @@ def _form(given: object, argument: str) -> PublishedTable:
 
 def _terms(form: PublishedTable) -> Terms:
     # Any name will do: there is no table yet.
-    return Terms(form.vars, form.given, "value", form.digits, form.base)
+    own = {"max_deviation": form.max_deviation, "variance": form.variance, "threshold": form.threshold}
+    perturbation = perturbed_by(form.key, own)
+    return Terms(
+        form.vars,
+        form.given,
+        form.value or "value",
+        form.digits,
+        form.base,
+        suppressed=form.suppressed,
+        perturbation=perturbation,
+    )
 
 
 def _examined(
@@ -116,8 +145,14 @@ def _examined(
     name: str,
     request: _About,
     seen: pa.Scalar,
+    seen_release: pa.Scalar,
 ) -> pa.Array:
-    found = publications.examined(request.of, seen.as_py(), lambda con, candidate: look(con, candidate, request))
+    found = publications.examined(
+        request.of,
+        seen.as_py(),
+        lambda con, candidate: look(con, candidate, request),
+        None if request.release is None else (request.release, seen_release.as_py()),
+    )
     return rows(found, columns_of(name))
 
 
@@ -125,7 +160,11 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
     tables: list[tuple[str, Any]] = [(one.name, one) for one in candidate.earlier if one.kind != "records"]
     if request.candidate is not None:
         terms = _terms(request.candidate)
-        check_publishable(replace(candidate, terms=terms))
+        candidate = replace(candidate, terms=terms)
+        if terms.kind in MASKED and candidate.release:
+            check_masked(con, candidate)
+        else:
+            _check_form(candidate)
         tables.append(("the candidate", terms))
     if not tables:
         return []
@@ -135,6 +174,12 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
         names = [name for name, table in tables if involved & _columns(table)]
         found.append({**vars(one), "variables": list(one.variables), "safe": one.safe, "publications": names})
     return found
+
+
+def _check_form(candidate: Candidate) -> None:
+    check_publishable(candidate)
+    if candidate.terms.perturbation is not None:
+        check_key(candidate, candidate.terms.perturbation)
 
 
 def _columns(table: Any) -> set[str]:
@@ -159,7 +204,7 @@ def _proposed(candidate: Candidate) -> list[Terms]:
 
 
 def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
-    check_publishable(candidate)
+    _check_form(candidate)
     terms, reason = candidate.terms, None
     try:
         candidate.check_changes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text, plain_type
 from duckanon.functions.sqltext import absent, call, fill, named_call
 from duckanon.functions.sqltext import struct as sql_struct
+from duckanon.functions.suppressed_tables import LEVELS
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _FOUND = "STRUCT(codes BIGINT[][], lower BIGINT[], upper BIGINT[], exact BOOLEAN[], disclosed BOOLEAN[])"
@@ -42,7 +44,9 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 class PublishedTable:
     """One of the tables, as a caller describes it. tbl: None where only its form is described.
 
-    value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts.
+    value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts. suppressed: the
+    column that says which counts are suppressed, where totals may stand among them. max_deviation: of perturbed counts.
+    key, variance, threshold: of a candidate that is to be perturbed.
     """
 
     tbl: str | None
@@ -51,6 +55,11 @@ class PublishedTable:
     value: str | None
     digits: int | None
     base: int | None
+    suppressed: str | None = None
+    max_deviation: int | None = None
+    key: str | None = None
+    variance: float | None = None
+    threshold: int | None = None
 
     @classmethod
     def read(cls, given: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
@@ -60,9 +69,11 @@ class PublishedTable:
         fields = {fold(name): value for name, value in given.items()}
         for name in given:
             if fold(name) not in _FIELDS:
-                raise InvalidInput(f'A table has a field "{name}": its fields are {", ".join(_FIELDS[:-1])} and base.')
+                raise InvalidInput(
+                    f'A table has a field "{name}": its fields are {", ".join(_NAMED[:-1])} and {_NAMED[-1]}.'
+                )
         told = {name: fields.get(name) for name in _FIELDS}
-        for name in ("tbl", "value"):
+        for name in ("tbl", "value", "suppressed", "key"):
             if told[name] is not None and (not isinstance(told[name], str) or not told[name]):
                 raise InvalidInput(f"{name} of a table must be a name in quotes, as in {_EXAMPLE}.")
         by = arguments.names(told["vars"], "vars", empty=True)
@@ -76,7 +87,28 @@ class PublishedTable:
             raise InvalidInput(f"digits are for shares, and are from 0 to {_MOST_DIGITS}; for counts say base.")
         if base is not None and (within or arguments.whole(base, "base") < 2):
             raise InvalidInput("base is for counts, and is 2 or more: they are rounded to its multiples.")
-        return cls(told["tbl"], tuple(by), tuple(within), told["value"], digits, base)
+        deviation = told["max_deviation"]
+        if (told["suppressed"] or deviation is not None) and (within or base is not None):
+            raise InvalidInput(
+                "suppressed and max_deviation are for counts that are not rounded: leave given and base out."
+            )
+        if deviation is not None and (told["suppressed"] or arguments.whole(deviation, "max_deviation") < 1):
+            raise InvalidInput(
+                "max_deviation is 1 or more, and for counts that cell_key perturbed: none are suppressed."
+            )
+        return cls(
+            told["tbl"],
+            tuple(by),
+            tuple(within),
+            told["value"],
+            digits,
+            base,
+            told["suppressed"],
+            deviation,
+            told["key"],
+            None if told["variance"] is None else float(told["variance"]),
+            told["threshold"],
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -84,8 +116,12 @@ class PublishedTable:
         return (*self.given, *self.vars)
 
 
-_FIELDS = ("tbl", "vars", "given", "value", "digits", "base")
+_NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "max_deviation")
+# The last three describe candidates of release_audit.
+_FIELDS = (*_NAMED, "key", "variance", "threshold")
 _MOST_DIGITS = 9
+# Combinations of a perturbed table.
+_MOST_CELLS = 3_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,20 +190,34 @@ class TableBounds(Request):
     def _cells(self, at: int, table: PublishedTable) -> str:
         """The CTEs that read a table."""
         keys = [f"{identifier(name)} AS k{place}, " for name, place in self._keyed(table)]
+        keys += self._applying(at, table)
         value = None if table.value is None else identifier(table.value)
+        named = [*table.columns, *([table.value] if table.value else []), *(LEVELS if table.suppressed else [])]
         return fill(
             "table_bounds_source",
             at=str(at),
             table=literal(table.tbl or ""),
-            absent=absent([*table.columns, *([table.value] if table.value else [])]),
+            absent=absent(named),
             keys="".join(keys),
             number=f"system.main.any_value({value})" if value else "system.main.count(*)",
         ).strip()
 
+    def _applying(self, at: int, table: PublishedTable) -> list[str]:
+        """For each variable of a suppressed table, whether it identifies a cell, or the cell is a total over it."""
+        if table.suppressed is None:
+            return []
+        rows = f"(SELECT system.main.max(row_level) FROM _dk_source_{at})"
+        return [
+            f"coalesce(CASE WHEN {one} < {rows} THEN row_level > {one} ELSE col_level > {one} - {rows} END, true) "
+            f"AS a{place}, "
+            for one, place in enumerate(self.places(table))
+        ]
+
     def _levels(self, place: int) -> str:
         """The CTE of a variable's values, numbered in their order."""
         shown = [at for at, one in enumerate(self.tables) if place in self.places(one)]
-        union = " UNION ".join(f"SELECT DISTINCT k{place} AS value FROM _dk_cells_{at}" for at in shown)
+        cells = [f"_dk_cells_{at}{f' WHERE a{place}' if self.tables[at].suppressed else ''}" for at in shown]
+        union = " UNION ".join(f"SELECT DISTINCT k{place} AS value FROM {one}" for one in cells)
         return (
             f"_dk_levels_{place} AS MATERIALIZED (SELECT value, system.main.row_number() OVER "
             f"(ORDER BY value ASC NULLS LAST) - 1 AS code FROM ({union}))"
@@ -177,8 +227,9 @@ class TableBounds(Request):
         """All cells of a table as one value: codes in the order of its columns, and numbers as text."""
         places = self.places(table)
         codes = ", ".join(f"_dk_levels_{place}.code" for place in places)
+        join = "LEFT JOIN _dk_levels_{0} ON a{0} AND" if table.suppressed else "JOIN _dk_levels_{0} ON"
         joins = " ".join(
-            f"JOIN _dk_levels_{place} ON _dk_levels_{place}.value IS NOT DISTINCT FROM k{place}" for place in places
+            f"{join.format(place)} _dk_levels_{place}.value IS NOT DISTINCT FROM k{place}" for place in places
         )
         cell = sql_struct({"codes": f"[{codes}]::BIGINT[]", "number": "CAST(number AS VARCHAR)", "times": "times"})
         fields = {"cells": f"system.main.list({cell})", "kind": "system.main.any_value(typeof(number))"}
@@ -214,7 +265,7 @@ def _check(request: TableBounds, described: list[dict[str, list[str]]]) -> None:
     kinds: dict[int, str] = {}
     for table, columns in zip(request.tables, described, strict=True):
         found = Table(table.tbl or "", columns["names"], columns["types"])
-        found.has([*table.columns, *([table.value] if table.value else [])])
+        found.has([*table.columns, *(one for one in (table.value, table.suppressed) if one)])
         found.plain(table.columns, "variable")
         found.apart(table.columns, _RELEASED)
         if table.value is not None:
@@ -256,10 +307,12 @@ def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Ar
 
     read = [_read(table, packed) for table, packed in zip(request.tables, tables.as_py(), strict=True)]
     total = _total(request, read)
-    released = [
-        _released(table, request.places(table), one, total) for table, one in zip(request.tables, read, strict=True)
-    ]
     sizes = tuple(levels.as_py())
+    released = [
+        found
+        for table, one in zip(request.tables, read, strict=True)
+        for found in _released(table, request.places(table), one, total, sizes)
+    ]
     found = table_bounds(Releases(sizes, tuple(released), request.n, request.variables), request.target)
     disclosed = (found.lower >= 1) & (found.upper < request.small)
     codes = pa.array(found.codes.tolist(), pa.list_(pa.int64()))
@@ -269,7 +322,10 @@ def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Ar
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """A table as it was read. codes: shape (cells, columns). numbers: None for a suppressed cell. double: its type."""
+    """A table as it was read.
+
+    codes: shape (cells, columns), -1 in totals over a column. numbers: None for a suppressed cell. double: their type.
+    """
 
     codes: np.ndarray[Any, np.dtype[np.int64]]
     numbers: Sequence[Fraction | None]
@@ -286,7 +342,8 @@ def _read(table: PublishedTable, packed: dict[str, Any]) -> _Cells:
     texts = [cell["number"] for cell in cells]
     problem = f"A number of the table '{table.tbl}' cannot be read: write 7, 0.25 or 1/4."
     numbers = [None if text is None else as_written(text, problem) for text in texts]
-    codes = np.array([cell["codes"] for cell in cells], dtype=np.int64).reshape(len(cells), len(table.columns))
+    listed = [[-1 if code is None else code for code in cell["codes"]] for cell in cells]
+    codes = np.array(listed, dtype=np.int64).reshape(len(cells), len(table.columns))
     return _Cells(codes, numbers, texts, packed["kind"] == "DOUBLE")
 
 
@@ -294,22 +351,71 @@ def _total(request: TableBounds, read: Sequence[_Cells]) -> int | None:
     """The largest number of records: n, or what a table of counts adds up to. None where neither is known."""
     found = [] if request.n is None else [request.n]
     for table, cells in zip(request.tables, read, strict=True):
-        if not table.given and None not in cells.numbers:
+        if table.suppressed is not None:
+            found += [int(cells.numbers[at] or 0) for at in _whole(cells)]
+        elif not table.given and table.max_deviation is None and None not in cells.numbers:
             half = Fraction(table.base or 0, 2)
             found.append(int(sum((number or 0) + half for number in cells.numbers)))
     return min(found, default=None)
 
 
-def _released(table: PublishedTable, places: Sequence[int], cells: _Cells, total: int | None) -> Any:
+def _whole(cells: _Cells) -> list[int]:
+    """Where the number of all records is, if it is shown."""
+    return [at for at in np.flatnonzero((cells.codes < 0).all(axis=1)).tolist() if cells.numbers[at] is not None]
+
+
+def _released(
+    table: PublishedTable, places: Sequence[int], cells: _Cells, total: int | None, sizes: Sequence[int]
+) -> list[Any]:
+    """What a table tells: one or several parts of it."""
     from duckanon.engines.tables.released import counts, shares
 
     name, given = table.tbl or "", len(table.given)
+    if table.suppressed is not None:
+        return _margins(name, places, cells)
+    if table.max_deviation is not None:
+        return [_perturbed(name, places, cells, table.max_deviation, sizes)]
     if not given:
-        return counts(name, places, cells.codes, cells.numbers, base=table.base)
+        return [counts(name, places, cells.codes, cells.numbers, base=table.base)]
     numbers = cells.numbers
     if table.digits is None and cells.double:
         numbers = _fractions(name, cells, total)
-    return shares(name, places[given:], places[:given], cells.codes, numbers, digits=table.digits)
+    return [shares(name, places[given:], places[:given], cells.codes, numbers, digits=table.digits)]
+
+
+def _margins(name: str, places: Sequence[int], cells: _Cells) -> list[Any]:
+    """The margins of a suppressed table: cells identified by the same variables. No hidden cell is empty."""
+    from duckanon.engines.tables.released import UNBOUNDED, counts
+
+    found = []
+    patterns, of = np.unique(cells.codes >= 0, axis=0, return_inverse=True)
+    for number, by in enumerate(patterns):
+        at = np.flatnonzero(of.reshape(-1) == number)
+        scope = [place for place, used in zip(places, by.tolist(), strict=True) if used]
+        if scope:
+            numbers = [cells.numbers[one] for one in at.tolist()]
+            found.append(counts(name, scope, cells.codes[at][:, by], numbers, within=(1, UNBOUNDED)))
+    return found
+
+
+def _perturbed(name: str, places: Sequence[int], cells: _Cells, most: int, sizes: Sequence[int]) -> Any:
+    """Perturbed counts: a cell that is shown holds records, and one that is not holds `most` at most."""
+    from duckanon.engines.tables.cells import keys, product
+    from duckanon.engines.tables.released import Counts, Released
+
+    levels = [sizes[place] for place in places]
+    if prod(levels) > _MOST_CELLS:
+        raise InvalidInput(
+            f"The perturbed table '{name}' has more than {_MOST_CELLS:,} combinations: leave variables out."
+        )
+    if any(number is None or number.denominator != 1 or number < 0 for number in cells.numbers):
+        raise InvalidInput(f"The perturbed table '{name}' must have whole numbers, none below 0 and none NULL.")
+    every = product(levels)
+    low, high = np.zeros(len(every), dtype=np.int64), np.full(len(every), most, dtype=np.int64)
+    at = keys(cells.codes, levels)
+    shown = np.array([int(number or 0) for number in cells.numbers], dtype=np.int64)
+    low[at], high[at] = np.where(shown > 0, np.maximum(shown - most, 1), 0), shown + most
+    return Released(name, tuple(places), (), every, Counts(low, high))
 
 
 def _fractions(name: str, cells: _Cells, total: int | None) -> list[Fraction | None]:

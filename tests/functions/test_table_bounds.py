@@ -200,3 +200,48 @@ def test_shares_that_contradict_counts_are_noticed_for_any_target(
     for listed in (tables, tables[::-1]):
         with pytest.raises(duckdb.InvalidInputException, match="contradict each other"):
             con.execute(f"FROM table_bounds([{', '.join(listed)}], target := {target})").fetchall()
+
+
+def test_a_suppressed_table_leaves_what_its_audit_says(con: duckdb.DuckDBPyConnection) -> None:
+    """With its totals, and with another table besides; cells are told by levels, not by NULL."""
+    con.execute(
+        "CREATE TABLE people AS SELECT nullif(i % 5, 4) AS town, (i // 5) % 3 AS sex FROM range(80) r(i) "
+        "WHERE NOT (i % 5 = 1 AND (i // 5) % 3 = 1 AND i > 20)"
+    ).fetchall()
+    con.execute("CREATE TABLE audited AS FROM suppress('people', ['town'], ['sex'], audit := true)").fetchall()
+    con.execute("CREATE TABLE hidden AS SELECT * EXCLUDE (status, true_value, lower, upper) FROM audited").fetchall()
+    one = "{tbl: 'hidden', vars: ['town', 'sex'], value: 'value', suppressed: 'suppressed'}"
+    found = con.execute(f"SELECT town, sex, lower, upper FROM table_bounds([{one}]) WHERE lower < upper").fetchall()
+    audited = (
+        "SELECT town, sex, lower::BIGINT, upper::BIGINT FROM audited WHERE suppressed AND row_level + col_level = 2"
+    )
+    assert sorted(found, key=str) == sorted(con.execute(audited).fetchall(), key=str)
+    assert len(found) == 4
+    con.execute("CREATE TABLE n AS SELECT town, sex, count(*) AS n FROM people WHERE town = 1 GROUP BY ALL").fetchall()
+    con.execute("CREATE TABLE p AS SELECT town, sex, n + 1 AS n FROM n").fetchall()
+    more = "{tbl: 'p', vars: ['town', 'sex'], value: 'n', max_deviation: 1}"
+    con.execute(
+        "INSERT INTO p SELECT town, sex, count(*) FROM people WHERE town IS DISTINCT FROM 1 GROUP BY ALL"
+    ).fetchall()
+    both = con.execute(
+        f"SELECT town, sex, lower, upper FROM table_bounds([{one}, {more}]) WHERE lower < upper"
+    ).fetchall()
+    true = {(t, s): n for t, s, n in con.execute("SELECT town, sex, count(*) FROM people GROUP BY ALL").fetchall()}
+    assert all(low <= true[town, sex] <= high for town, sex, low, high in both)
+    assert len(both) <= len(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("suppressed: 'hidden', base: 5", "suppressed and max_deviation are for counts that are not rounded"),
+        ("max_deviation: 0", "max_deviation is 1 or more"),
+        (
+            "max_deviation: 2, suppressed: 'hidden'",
+            "max_deviation is 1 or more, and for counts that cell_key perturbed",
+        ),
+    ],
+)
+def test_masked_tables_that_are_refused(con: duckdb.DuckDBPyConnection, more: str, says: str) -> None:
+    with pytest.raises(duckdb.InvalidInputException, match=says):
+        con.execute(f"FROM table_bounds([{{tbl: 'x', vars: ['a'], value: 'n', {more}}}])").fetchall()

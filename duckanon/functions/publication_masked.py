@@ -1,0 +1,159 @@
+"""Whether a table with suppressed cells, or one of perturbed counts, is what the protected table gives.
+
+Suppressed tables must have the true number in every other cell. Perturbed ones must be what `cell_key` makes of the
+records as they are, so that a cell has one change in all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+
+from duckanon.catalog.names import fold, identifier
+from duckanon.catalog.publication import Candidate, Perturbation
+from duckanon.errors import InvalidInput
+from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
+from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
+from duckanon.functions.schema import is_number
+from duckanon.functions.suppressed_tables import LEVELS, Margin, margins
+
+
+def check_masked(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    """Raises InvalidInput for a suppressed or perturbed table that is not what the records give."""
+    check_publishable(candidate)
+    if candidate.terms.perturbation is not None:
+        _check_perturbed(con, candidate, candidate.terms.perturbation)
+    else:
+        _check_suppressed(con, candidate)
+
+
+def _check_columns(candidate: Candidate, more: Sequence[str], way: str) -> None:
+    """Check the columns of a release. more: those beside variables; way: how to get a release with these."""
+    terms = candidate.terms
+    wanted = [*terms.variables, *more]
+    if {fold(one) for one in candidate.columns} != {fold(one) for one in wanted}:
+        raise InvalidInput(f"The release must have the columns {', '.join(wanted)} and no others: {way}.")
+    kinds = {fold(name): kind for name, kind in candidate.columns.items()}
+    for name in terms.variables:
+        if kinds[fold(name)] != kind_of(candidate, name):
+            raise InvalidInput(f'Column "{name}" must have the type that it has in {candidate.label}: cast it.')
+    if not is_number(kinds[fold(terms.value or "")]):
+        raise InvalidInput(f'Column "{terms.value}" must hold numbers.')
+
+
+# --- suppressed -------------------------------------------------------------------------------------------------------
+
+
+def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    terms = candidate.terms
+    hidden = terms.suppressed or ""
+    named = {fold(name) for name in candidate.columns}
+    levels = LEVELS if set(LEVELS) <= named else ()
+    _check_columns(
+        candidate, [*levels, terms.value or "", hidden], "publish what suppress gives without audit := true, of counts"
+    )
+    if next(kind for name, kind in candidate.columns.items() if fold(name) == fold(hidden)) != "BOOLEAN":
+        raise InvalidInput(f'Column "{hidden}" must hold true or false: whether a cell is suppressed.')
+    found = [
+        cell for one in margins(con, candidate.release, named, terms.variables) for cell in _cells(con, candidate, one)
+    ]
+    wrong = sum(not is_right for is_right in found)
+    if wrong:
+        raise InvalidInput(
+            f"{wrong} of the {len(found)} cells neither are suppressed nor hold what {candidate.label} has: the number "
+            "of its records, where a cell that is missing is zero. Make the release again from the table as it is."
+        )
+
+
+def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> list[bool]:
+    """Whether each cell of a margin is right. Raises InvalidInput for cells that are listed twice or have no place."""
+    terms = candidate.terms
+    keys = list(map(identifier, margin.variables))
+    rest = [identifier(name) for name in terms.variables if name not in margin.variables]
+    value, hidden = identifier(terms.value or ""), identifier(terms.suppressed or "")
+    rows = f"(SELECT * FROM {candidate.release} WHERE {margin.levels})"
+    stray = " OR ".join(
+        [f"{hidden} IS NULL", f"{hidden} <> ({value} IS NULL)", *(f"{one} IS NOT NULL" for one in rest)]
+    )
+    ((strays, listed, different),) = con.execute(
+        f"SELECT system.main.count(*) FILTER (WHERE {stray}), system.main.count(*), "
+        f"(SELECT system.main.count(*) FROM (SELECT DISTINCT {', '.join(keys) or '1'} FROM {rows})) FROM {rows}"
+    ).fetchall()
+    if strays:
+        raise InvalidInput(
+            "Some rows are no totals as suppress gives them, or say that they are suppressed and show a number, or the "
+            "other way round: publish what it gives as it is."
+        )
+    if listed != different:
+        raise InvalidInput("Cells are in the release more than once: publish what suppress gives as it is.")
+    if listed > MOST:
+        raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
+    by = f" GROUP BY {', '.join(keys)}" if keys else ""
+    counted = f"SELECT {', '.join([*keys, 'system.main.count(*) AS _dk_n'])} FROM {candidate.of}{by}"
+    shown = f"SELECT {', '.join([*keys, f'CAST({value} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
+    cells = con.execute(f"SELECT coalesce(_dk_n, 0), _dk_p, _dk_hidden FROM {matched(counted, shown, keys)}").fetchall()
+    return [bool(is_hidden) or _is(text, count) for count, text, is_hidden in cells]
+
+
+def _is(text: str | None, count: int) -> bool:
+    """Whether a cell without a number is empty, or its number is the count."""
+    return count == 0 if text is None else number(text) == count
+
+
+# --- perturbed --------------------------------------------------------------------------------------------------------
+
+
+def check_key(candidate: Candidate, by: Perturbation) -> None:
+    """Raises InvalidInput unless tables may be perturbed so: by record keys, and as all earlier ones."""
+    terms = candidate.terms
+    for one in candidate.earlier:
+        if one.perturbation is not None and one.perturbation != by:
+            raise InvalidInput(
+                f"{one.name} was perturbed with {one.perturbation.in_words} and key := '{one.perturbation.key}': "
+                "perturb all tables of the same records alike, so that a cell has one change everywhere."
+            )
+    if fold(by.key) not in {fold(name) for name in candidate.source}:
+        raise InvalidInput(f'{candidate.label} has no column "{by.key}" of record keys: name it with key.')
+    if not is_number(kind_of(candidate, by.key)) or fold(by.key) in {fold(name) for name in terms.variables}:
+        raise InvalidInput(f'Column "{by.key}" must hold record keys, and nobody must see them: name another with key.')
+
+
+def _check_perturbed(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: Perturbation) -> None:
+    terms = candidate.terms
+    check_key(candidate, by)
+    _check_columns(candidate, [terms.value or ""], "publish what cell_key gives")
+    record, cell = key_sql(by.key)
+    keys = list(map(identifier, terms.variables))
+    ((flawed,),) = con.execute(
+        f"SELECT system.main.count(*) FROM {candidate.of} "
+        f"WHERE {record} IS NULL OR NOT ({record} >= 0 AND {record} < 1)"
+    ).fetchall()
+    if flawed:
+        raise InvalidInput(key_flaw(by.key))
+    value = f"coalesce(CAST({identifier(terms.value or '')} AS VARCHAR), '') AS _dk_p"
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    counted = (
+        f"SELECT {', '.join([*keys, f'system.main.count(*) AS _dk_n, CAST({cell} AS BIGINT) AS _dk_key'])} "
+        f"FROM {candidate.of}{grouped}"
+    )
+    shown = f"SELECT {', '.join([*keys, value])} FROM {candidate.release}"
+    found = con.execute(
+        f"SELECT coalesce(_dk_n, 0), coalesce(_dk_key, 0), _dk_p FROM {matched(counted, shown, keys)} LIMIT {MOST + 1}"
+    ).fetchall()
+    if len(found) > MOST:
+        raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
+    counts, cell_keys = (np.array([one[at] for one in found], dtype=np.int64) for at in (0, 1))
+    made = ptable_of(by).perturbed(counts, cell_keys)
+    texts = [text for *_, text in found]
+    wrong = sum(
+        n != 0 if text is None else text == "" or n == 0 or number(text) != n
+        for n, text in zip(made.tolist(), texts, strict=True)
+    )
+    if wrong:
+        raise InvalidInput(
+            f"{wrong} of the {len(found)} cells do not hold what cell_key makes of {candidate.label} with key := "
+            f"'{by.key}', {by.in_words}, where a cell that is missing is zero. Make the release again from the table "
+            "as it is, with the same perturbation table."
+        )
