@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import duckdb
@@ -17,6 +18,14 @@ _ENCRYPTED = ("encrypted database", "without a key")
 _DAMAGED = ("Could not read enough bytes", "Corrupt database file", "Failed to deserialize", "could not be replayed")
 _DENIED = ("Permission denied", "Access is denied", "Operation not permitted")
 _MISSING = ("database does not exist", "No such file or directory", "cannot find the path")
+_NO_FOLDER = ("Not a directory",)
+_WRONG_KEY = ("Wrong encryption key",)
+_NOT_WRITTEN = ("read-only crypto module",)
+# The process that has a file open: its program and its number.
+_HOLDER = re.compile(r"Conflicting lock is held in (.+?) \(PID (\d+)\)")
+_NAMED = re.compile(r'"([^"]+)"')
+_OPTION = re.compile(r"(?:options were not recognized|unrecognized configuration parameter)\W+(\w+)", re.IGNORECASE)
+_ATTACH = re.compile(r"\s*attach\b", re.IGNORECASE)
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -25,6 +34,37 @@ def unopened(database: str | os.PathLike[str], error: duckdb.Error, *, read_only
     path, text = Path(database), str(error)
     why = _why(path, text, read_only=read_only)
     return None if why is None else InvalidInput(f"{path} {why}")
+
+
+def unattached(statement: object, error: duckdb.Error) -> InvalidInput | None:
+    """The error to raise where a statement could not ATTACH a database; None if that is not what failed."""
+    text = str(error)
+    if not isinstance(statement, str) or not _ATTACH.match(statement):
+        return None
+    if _holds(text, _WRONG_KEY):
+        return InvalidInput("The key of the encrypted database is wrong: ATTACH it with the one that it was made with.")
+    if _holds(text, _NOT_WRITTEN):
+        return InvalidInput(
+            "DuckDB writes encrypted databases only with its extension httpfs: LOAD httpfs, or ATTACH it READ_ONLY."
+        )
+    named = _NAMED.search(text)
+    if named is None:
+        return None
+    if _holds(text, _ENCRYPTED):
+        return InvalidInput(f"{named[1]} is encrypted: ATTACH it with its key, as in (ENCRYPTION_KEY '...').")
+    why = _why(Path(named[1]), text, read_only=False)
+    return None if why is None else InvalidInput(f"{named[1]} {why}")
+
+
+def misconfigured(error: duckdb.Error) -> InvalidInput | None:
+    """The error to raise for a `config` that DuckDB does not take; None if that is not the reason."""
+    text = str(error)
+    option = _OPTION.search(text)
+    if option is not None:
+        return InvalidInput(f"config names {option[1]}, which DuckDB does not know: look for the setting's name.")
+    if isinstance(error, duckdb.InvalidInputException | duckdb.ConversionException) and "cast" in text:
+        return InvalidInput("config has a value that its setting does not take: look for the setting's values.")
+    return None
 
 
 def is_damaged(error: BaseException) -> bool:
@@ -38,7 +78,10 @@ def _why(path: Path, text: str, *, read_only: bool) -> str | None:
     if not path.exists():
         return _unmade(path, text, read_only=read_only)
     if _holds(text, _IN_USE):
-        return "is open elsewhere, perhaps in a server: stop that first."
+        holder = _HOLDER.search(text)
+        if holder is None:
+            return "is open elsewhere, perhaps in a server: stop that first."
+        return f"is open in process {holder[2]} ({Path(holder[1]).name}), perhaps a server: stop that first."
     if _holds(text, _DENIED):
         return _denied(path, read_only=read_only)
     if _holds(text, _FOREIGN) or _is_sqlite(path):
@@ -55,6 +98,8 @@ def _why(path: Path, text: str, *, read_only: bool) -> str | None:
 def _unmade(path: Path, text: str, *, read_only: bool) -> str | None:
     if _holds(text, _DENIED):
         return "cannot be made, since its folder may not be written: choose another one."
+    if _holds(text, _NO_FOLDER):
+        return "cannot be made, since a part of its path is a file and no folder: choose another one."
     if not _holds(text, _MISSING):
         return None
     if read_only:

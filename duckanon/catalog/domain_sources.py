@@ -8,6 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 ENUM = "ENUM"
+# In a population with a delta: the values are found with noise.
+FOUND = "found"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,14 @@ class WithNull:
     name: str
 
 
-# A tuple is a list of values: NULL, truth values, whole numbers and texts. A text is ENUM or names an open table.
+# A tuple is a list of values: NULL, truth values, whole numbers and texts. A text is ENUM or FOUND, or names an open
+# table.
 DomainSource = str | tuple[Any, ...] | Range | WithNull
+
+
+def is_found(source: DomainSource) -> bool:
+    """Whether the values are found with noise, where the population has a delta."""
+    return (source.name if isinstance(source, WithNull) else source) == FOUND
 
 
 def plain(source: Any) -> Any:

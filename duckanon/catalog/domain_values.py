@@ -19,6 +19,13 @@ from uuid import UUID
 from duckanon.accounting import rational
 from duckanon.catalog.domain_sources import ENUM, DomainSource, Range
 
+# Types of columns whose values may be found with noise: equal values have equal bytes.
+FINDABLE = frozenset(
+    {
+        *("VARCHAR", "DATE", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+        *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    }
+)
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 _FLOATS = ("FLOAT", "DOUBLE")

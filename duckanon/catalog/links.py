@@ -73,6 +73,22 @@ def owner_column(catalog: Catalog, table: TableName) -> str | None:
     return catalog.protected[last(owner_path(catalog, table), table)].policy.privacy_unit
 
 
+def own_unit(protected: Mapping[TableName, Protected], table: TableName) -> str | None:
+    """The table's own column that is the unit, folded; None if it has none.
+
+    A link to the very column of the unit has its value, as that of orders to the customers' numbers.
+    """
+    policy = protected[table].policy
+    if not policy.is_linked:
+        return None if policy.privacy_unit is None else fold(policy.privacy_unit)
+    (link,) = policy.links
+    above = protected[link.parent].policy
+    if above.is_linked or above.privacy_unit is None:
+        return None
+    own = {fold(theirs): fold(mine) for mine, theirs in zip(link.columns, link.parent_columns, strict=True)}
+    return own.get(fold(above.privacy_unit))
+
+
 def last(path: tuple[Link, ...], table: TableName) -> TableName:
     """The table at the end of a path that begins at `table`."""
     return path[-1].parent if path else table

@@ -10,8 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import epsilon, written
-from duckanon.catalog.domain_sources import DomainSource, of_plain, plain
+from duckanon.catalog.domain_sources import DomainSource, Range, of_plain, plain
 from duckanon.catalog.names import TableName, fold
+from duckanon.renyi import delta
 
 # The largest bound of a column: up to it a DOUBLE holds all whole numbers, and their sums stay below 64 bits.
 LARGEST_BOUND = 10**15
@@ -39,6 +40,10 @@ class Domain:
     # Of a copy of an open table: its schema and name, folded, and its columns in the order of `columns`. None: it is a
     # list, or an earlier version made it.
     copied: tuple[tuple[str, str], tuple[str, ...]] | None = None
+    # Whether the values are found with noise. Then the table is the answer that has them; empty while there is none.
+    found: bool = False
+    # The values as SQL, where no table lists them.
+    constants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,8 @@ class UnitColumn:
 class Policy:
     """The policy of a protected table. Columns are spelled as the steward wrote them.
 
-    epsilon: the whole budget of its population. population: the name of the budget that it spends. privacy_unit: the
+    epsilon: the whole budget of its population. delta: of a population that has one; None: its answers are purely
+    differentially private. population: the name of the budget that it spends. privacy_unit: the
     column that identifies a privacy unit; None: each record is one; `OWNER` for a linked table, whose records have that
     column once their owners are looked up. link: by its own columns the parent's columns, as the steward wrote them.
     links, owner: what governance made of that: the link to the parent table (none or one), and the unit in words, as in
@@ -104,6 +110,7 @@ class Policy:
     drop: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     owner: str | None = None
+    delta: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.link and self.privacy_unit is None:
@@ -114,10 +121,24 @@ class Policy:
         """Whether a record's unit is the owner of a record of another table."""
         return bool(self.link)
 
+    def moments(self, column: str) -> tuple[str, ...] | None:
+        """The first and the last moment of a column of dates or timestamps: its bounds, or those of a listed domain."""
+        declared = {fold(name): one for name, one in self.bounds.items()}.get(fold(column))
+        if declared is not None:
+            return declared
+        listed = {fold(name): one for name, one in self.domains.items()}.get(fold(column))
+        values = listed.ends if isinstance(listed, Range) else listed if isinstance(listed, tuple) else ()
+        values = tuple(each for each in values if each is not None)
+        return (str(min(values)), str(max(values))) if values else None
+
     @property
     def unit_in_words(self) -> str | None:
         """The privacy unit as people are told of it; None: each record is one."""
         return self.owner or "the owner by links" if self.is_linked else self.privacy_unit
+
+    def declaring(self, column: str) -> str | None:
+        """The column of a table for which bounds of a column here would be declared; None if there is none."""
+        return column
 
     @property
     def declared(self) -> Policy:
@@ -179,6 +200,8 @@ class Policy:
         for name in _AMOUNTS:
             if given.get(name) is not None:
                 given[name] = epsilon(given[name], name)
+        if given.get("delta") is not None:
+            given["delta"] = delta(given["delta"])
         for name in LISTS:
             if name in given:
                 given[name] = tuple(given[name])

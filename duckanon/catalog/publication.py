@@ -10,11 +10,27 @@ from duckanon.errors import InvalidInput
 
 
 @dataclass(frozen=True)
+class Perturbation:
+    """How `cell_key` changed counts. key: the column of record keys. The others make the perturbation table."""
+
+    key: str
+    max_deviation: int
+    variance: float
+    threshold: int
+
+    @property
+    def in_words(self) -> str:
+        return f"max_deviation {self.max_deviation}, variance {self.variance:g}, threshold {self.threshold}"
+
+
+@dataclass(frozen=True)
 class Terms:
     """How a steward describes a release.
 
     variables, given, value: of a table of counts or of shares; no value: a k-anonymous table. digits, base: how its
     numbers were rounded. accept_changes: publish although the records have changed since an earlier publication.
+    suppressed: the column that says which counts are suppressed. perturbation: how counts were changed by cell key.
+    width: how far apart the least and the largest count must be that readers hold for possible, where it is small.
     """
 
     variables: tuple[str, ...] = ()
@@ -23,11 +39,18 @@ class Terms:
     digits: int | None = None
     base: int | None = None
     accept_changes: bool = False
+    suppressed: str | None = None
+    perturbation: Perturbation | None = None
+    width: int = 1
 
     @property
     def kind(self) -> str:
         if self.value is None:
             return "records"
+        if self.suppressed is not None:
+            return "suppressed"
+        if self.perturbation is not None:
+            return "perturbed"
         return "shares" if self.given else "counts"
 
     @property
@@ -41,6 +64,7 @@ class Earlier:
     """An earlier publication of the same table. copy: its full name in SQL; None if it was withdrawn.
 
     columns: of the copy. same: whether the records are still those from which it was made. content: a hash of the copy.
+    suppressed, perturbation, width: as in Terms.
     """
 
     name: str
@@ -53,11 +77,14 @@ class Earlier:
     content: str
     same: bool
     copy: str | None
+    suppressed: str | None = None
+    perturbation: Perturbation | None = None
+    width: int = 1
 
     @property
     def exact(self) -> bool:
-        """Whether its numbers are exact: neither rounded to digits nor to a multiple."""
-        return self.digits is None and self.base is None
+        """Whether its numbers are exact: not rounded to digits or to a multiple, suppressed or perturbed."""
+        return self.digits is None and self.base is None and self.kind in ("counts", "shares")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ _CONSTRAINTS = """
 SELECT database_name, schema_name, table_name, constraint_column_names FROM system.main.duckdb_constraints()
 WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND database_name <> 'temp'
 """
+_REQUIRED = """
+SELECT database_name, schema_name, table_name, column_name FROM system.main.duckdb_columns()
+WHERE NOT is_nullable AND NOT internal AND database_name <> 'temp'
+"""
 # An index of an expression holds more than names; only those of plain columns are keys.
 _INDEXES = """
 SELECT database_name, schema_name, table_name, CAST(expressions AS VARCHAR[]) FROM system.main.duckdb_indexes()
@@ -113,15 +117,27 @@ def _tables(
     con: duckdb.DuckDBPyConnection, columns: Mapping[TableName, Mapping[str, str]]
 ) -> tuple[dict[TableName, Stored], frozenset[TableName]]:
     """All tables, and those of them that cannot be protected."""
-    tables, unprotectable, unique = {}, set(), _unique(con)
+    tables, unprotectable, unique, required = {}, set(), _unique(con), _required(con)
     for *whole, sql in con.execute(_TABLES).fetchall():
         name = _name(whole)
         tables[name] = Stored(
-            _path(whole), columns.get(name, {}), unique=tuple(unique.get(name, ())), collates=collates(sql or "")
+            _path(whole),
+            columns.get(name, {}),
+            unique=tuple(unique.get(name, ())),
+            collates=collates(sql or ""),
+            required=frozenset(required.get(name, ())),
         )
         if obstacle(sql or "") is not None:
             unprotectable.add(name)
     return tables, frozenset(unprotectable)
+
+
+def _required(con: duckdb.DuckDBPyConnection) -> dict[TableName, set[str]]:
+    """The folded columns, by table, that are NOT NULL, also as those of a primary key are."""
+    required: dict[TableName, set[str]] = {}
+    for *owner, column in con.execute(_REQUIRED).fetchall():
+        required.setdefault(_name(owner), set()).add(fold(column))
+    return required
 
 
 def _unique(con: duckdb.DuckDBPyConnection) -> dict[TableName, list[frozenset[str]]]:
@@ -193,6 +209,10 @@ def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everyt
     """
     types, found = {} if stands is None else stands.types, {}
     for column, domain in one.domains.items():
+        if domain.found:
+            if types.get(column) in domain_values.FINDABLE:
+                found[column] = domain
+            continue
         if may_be_days(one, column, types) is not None:
             continue
         copy = whole.tables.get(TableName(database, SCHEMA, domain.table))

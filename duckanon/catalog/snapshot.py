@@ -9,6 +9,7 @@ from functools import cached_property
 
 from duckanon.catalog.names import TableName, candidates, fold
 from duckanon.catalog.policy import Domain, Policy
+from duckanon.renyi import Renyi
 
 SCHEMA = "duckanon"
 
@@ -19,8 +20,8 @@ class Stored:
 
     path: its full name as stored; empty for a table that is known from SQL text alone. keys: sets of folded columns
     that no two rows share. unique: as `keys`, by what DuckDB enforces, which lets rows
-    share NULL. complete: whether those are all columns. collates:
-    whether some column has a collation of its own, under which different texts can be equal.
+    share NULL. required: the folded columns in which DuckDB lets no row have NULL. complete: whether those are all
+    columns. collates: whether some column has a collation of its own, under which different texts can be equal.
     """
 
     path: tuple[str, str, str] = ("", "", "")
@@ -30,6 +31,7 @@ class Stored:
     unique: tuple[frozenset[str], ...] = ()
     complete: bool = True
     collates: bool = False
+    required: frozenset[str] = frozenset()
 
     @cached_property
     def types(self) -> Mapping[str, str]:
@@ -81,8 +83,11 @@ class Protected:
 
     version: of the policy; of a linked table, of the newest one on the way to its unit's column. edition: the
     population's current one. remaining: what is left of its budget. domains: the copies of the columns' domains, by
-    folded column. severed: whether the owners of a linked table's records cannot be looked up any more.
-    owned: of a linked table, a query for its records that have an owner, whom the column `OWNER` holds; else empty.
+    folded column. severed: whether the owners of a linked table's records cannot be looked up any more. owned: of a
+    linked table, a query for its records that have an owner, whom the column `OWNER` holds; else empty. renyi: how the
+    population accounts if it has a delta. finders: of what is computed within each unit, for a folded column whose
+    values are found with noise, the table that finds them, and the column there. changed: the number of the
+    newest line of the ledger that changed a policy in place, of any table.
     """
 
     policy: Policy
@@ -93,6 +98,14 @@ class Protected:
     domains: Mapping[str, Domain] = field(default_factory=dict)
     severed: bool = False
     owned: str = ""
+    renyi: Renyi | None = None
+    finders: Mapping[str, tuple[Protected, str]] = field(default_factory=dict)
+    changed: int = 0
+
+    @property
+    def total(self) -> Fraction:
+        """The whole budget of its population, in the unit of its ledger."""
+        return self.policy.epsilon if self.renyi is None else self.renyi.capacity
 
     @property
     def stands(self) -> bool:

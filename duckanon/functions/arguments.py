@@ -11,6 +11,7 @@ from typing import Any
 from duckanon.accounting import epsilon
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
+from duckanon.renyi import delta
 from duckanon.specification import Argument, functions
 
 
@@ -134,6 +135,7 @@ _READERS: Mapping[str, Callable[[Argument, object], Any]] = {
     "VARCHAR or VARCHAR[]": _several(_text),
     "VARCHAR[]": _columns,
     "number or text": lambda argument, given: epsilon(given, argument.name),
+    "probability": lambda _, given: delta(given),
 }
 
 
@@ -163,6 +165,18 @@ def options(given: object) -> dict[str, int]:
         if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int):
             raise InvalidInput("options must give whole numbers by name, as in options := {'sets': 6}.")
         found[fold(name)] = value
+    return found
+
+
+def options_of_numbers(given: object, argument: str, example: str) -> dict[str, float]:
+    """Numbers by name, from a struct or a map; names in lower case."""
+    pairs: object = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    found = {}
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        name, value = pair if isinstance(pair, tuple) else (None, None)
+        if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise InvalidInput(f"{argument} must give numbers by name, as in {argument} := {example}.")
+        found[fold(name)] = float(value)
     return found
 
 
@@ -244,24 +258,29 @@ def from_policy(function: str, given: Mapping[str, Any], of: Callable[[str], str
     name = _first(functions()[function].arguments[0], given["tbl"])
     if "totals" not in given:
         return _with_unit(name, given, of)
-    if given["totals"] is not None:
-        return given
+    # A charge to a population protects whole units: where these are the groups, whole groups are protected.
+    unit, person = of(name), given.get("person")
+    if person is None and unit is not None and isinstance(given["unit"], str) and fold(given["unit"]) == fold(unit):
+        person = unit
     # Public totals protect fewer neighbours than the charges of a privacy unit do, and charges are added up.
-    return {**given, "totals": "public" if of(name) is None else "private"}
+    is_whole = person is not None and fold(str(person)) == fold(str(given["unit"]))
+    totals = given["totals"] or ("private" if unit is not None or is_whole else "public")
+    return {**given, "totals": totals, **({"person": person} if "person" in given else {})}
 
 
 def _with_unit(name: str, given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
     """The arguments of a call, with the `unit` of the table's policy where none is given; '' stands for records.
 
     A coarser release counts what the earlier one has, which mostly lacks the unit: there it has to be given. of: the
-    column that names the privacy unit of a table. Raises InvalidInput if that is a quasi-identifier here.
+    column that names the privacy unit of a table. Raises InvalidInput if that is a quasi-identifier or a category here.
     """
     if given["unit"] is not None or given.get("within") is not None:
         return {**given, "unit": given["unit"] or None}
     unit = of(name)
-    if unit is not None and fold(unit) in {fold(one) for one in given["qi"] or () if isinstance(one, str)}:
-        raise InvalidInput(
-            f'Column "{unit}" names the privacy unit in the policy of {name}: leave it out of qi, or count records '
-            "with unit := ''."
-        )
+    for role in ("qi", "rows", "cols"):
+        if unit is not None and fold(unit) in {fold(one) for one in given.get(role) or () if isinstance(one, str)}:
+            raise InvalidInput(
+                f'Column "{unit}" names the privacy unit in the policy of {name}: leave it out of {role}, or count '
+                "records with unit := ''."
+            )
     return {**given, "unit": unit}

@@ -173,17 +173,28 @@ def _band(value: str, width: str) -> str:
 
 def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, ...]:
     """The bands of a call, in the order of `qi`. sets: quasi-identifiers that are released as sets."""
-    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
-    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
-        raise InvalidInput(f"bands must give a width by name, {_EXAMPLE}.")
     own, found = {fold(name): name for name in qi}, dict[str, Bands]()
-    for name, told in pairs:
+    for name, told in pairs_of(given, f"bands must give a width by name, {_EXAMPLE}."):
         if fold(name) not in own:
             raise InvalidInput(f'bands names "{name}", which is not in qi: quasi-identifiers alone have bands.')
         if fold(name) in {fold(one) for one in sets}:
             raise InvalidInput(f'Column "{name}" is in both categorical and bands: name it in one of them.')
         found[fold(name)] = _bands(own[fold(name)], told)
     return tuple(found[fold(name)] for name in qi if fold(name) in found)
+
+
+def pairs_of(given: object, otherwise: str) -> list[tuple[str, Any]]:
+    """The fields of a struct or map by name, none of NULL. otherwise: the error if it is something else."""
+    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
+        raise InvalidInput(otherwise)
+    return pairs
+
+
+def width_of(given: object) -> Fraction | None:
+    """A width in numbers, exactly as it was written; None if it is none."""
+    width = _number(given)
+    return width if width is not None and 0 < width < 10**_POWER else None
 
 
 def _bands(name: str, told: object) -> Bands:
@@ -208,7 +219,7 @@ def _width(name: str, given: object) -> tuple[Fraction, str]:
         unit, units = _UNITS[period[2]]
         if int(period[1] or 1) > 0:
             return Fraction(units * int(period[1] or 1)), unit
-    elif (width := _number(given)) is not None and 0 < width < 10**_POWER:
+    elif (width := width_of(given)) is not None:
         return width, _NUMBERS
     raise InvalidInput(
         f'The width of the bands of "{name}" must be a number above zero with at most {_DECIMALS} decimals, as in 5, '

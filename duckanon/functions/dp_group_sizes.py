@@ -19,6 +19,7 @@ from duckanon.functions.arrow import integers, one_list, struct
 from duckanon.functions.group_counts import Groups, query
 from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.udf import Host, Instance, register_engine
+from duckanon.renyi import Renyi
 
 _REGIONS = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
 # Columns of the answer beside those of the hierarchy.
@@ -31,7 +32,12 @@ def register(on: Instance, host: Host) -> None:
     """Put the functions behind dp_group_sizes on a database instance."""
     on.function(DpGroupSizes)
     register_engine(
-        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _REGIONS, DpGroupSizes
+        on,
+        "_dk_dp_group_sizes",
+        releaser(host.governance.stored_or_drawn, host.governance.renyi_of),
+        "regions",
+        _REGIONS,
+        DpGroupSizes,
     )
 
 
@@ -117,7 +123,7 @@ class DpGroupSizes(Groups):
 
     @property
     def engine(self) -> dict[str, Any]:
-        """The arguments that the engine takes, whatever the data."""
+        """The arguments that the engine takes, whatever the data. A whole group has as many sizes as are shown."""
         return {
             "epsilon": self.epsilon,
             "mechanism": self.mechanism,
@@ -125,7 +131,22 @@ class DpGroupSizes(Groups):
             "split": self.split,
             "sensitivity": self.bound or 1,
             "intervals": self.intervals,
+            **({"unit": "group", "contributions": self.max_size} if self.is_whole else {}),
         }
+
+    def bought(self, renyi: Renyi | None, sizes: int) -> dict[str, Any]:
+        """As `engine`. renyi: of the table's population, if it has a delta.
+
+        Then its ledger is charged what pure noise of epsilon costs, and of the two kinds of noise for that price the
+        one is taken which is nearer to the truth.
+        """
+        if renyi is None:
+            return self.engine
+        from duckanon.engines.groups.release import is_gaussian_nearer
+
+        rho = renyi.rho(renyi.of_pure(self.epsilon))
+        is_nearer = is_gaussian_nearer(rho=rho, depth=len(self.hierarchy) + 1, sizes=sizes, **self.engine)
+        return {**self.engine, "epsilon": None, "rho": rho} if is_nearer else self.engine
 
     @property
     def written(self) -> dict[str, Any]:
@@ -164,6 +185,8 @@ class DpGroupSizes(Groups):
         """The pairs of tables that the release protects: what one row, or one unit, may differ in."""
         from duckanon.engines.groups.release import RELATIONS
 
+        if self.is_whole:
+            return "one group added or removed, with all of its records"
         said: str = RELATIONS[self.totals]  # type: ignore[index] # checked when the call was written
         if self.quantity is None:
             return said
@@ -193,8 +216,13 @@ def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
 # --- the engine's call ------------------------------------------------------------------------------------------------
 
 
-def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
-    """The function behind dp_group_sizes. It gets a table's counts; every refusal comes before the charge."""
+def releaser(
+    charge_and_draw: ChargeAndDraw, renyi_of: Callable[[str, Mapping[str, Any]], Renyi | None]
+) -> Callable[..., pa.Array]:
+    """The function behind dp_group_sizes. It gets a table's counts; every refusal comes before the charge.
+
+    renyi_of: how the population of a table accounts, if it has a delta.
+    """
 
     def answer(
         request: DpGroupSizes,
@@ -215,7 +243,8 @@ def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
             raise InvalidInput("The table has no rows, so it has no regions: name them by regions := 'a_table'.")
         parents = _parents(ranks, len(request.hierarchy))
         counts = _matrix(request, leaves, sizes, groups, len(parents[-1]) if parents else 1)
-        planned = plan(_hierarchy(parents), counts, **request.engine)
+        engine = request.bought(renyi_of(request.tbl, seen.as_py()), counts.shape[1])
+        planned = plan(_hierarchy(parents), counts, **engine)
         # Regions of a level are disjoint, levels are not. Each size is measured in one of the ways.
         regions_of = planned.hierarchy.sizes
         ways = (
@@ -223,8 +252,10 @@ def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
             for way in planned.split.ways
         )
         cost = sequential([planned.split.look, parallel(ways)])
-        charge = Charge(cost, str(request), request.neighbours(), f"one {request.person or 'record'}")
-        if charge.epsilon != request.epsilon:
+        rho = engine.get("rho")
+        unit = f"one {request.person or 'record'}"
+        charge = Charge(request.epsilon, str(request), request.neighbours(), unit, rho=rho)
+        if cost != (request.epsilon if rho is None else rho):
             raise DuckanonError(
                 "The charges of the levels do not add up: this is a bug in duckanon, nothing was released."
             )

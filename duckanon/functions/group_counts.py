@@ -40,10 +40,17 @@ class Groups(Request):
         taken += map(fold, asked["hierarchy"])
         for argument in ("quantity", "person"):
             name = asked.get(argument)
+            if argument == "person" and name is not None and fold(name) == taken[0]:
+                continue  # the group itself is whose records are protected
             if name is not None and fold(name) in taken:
                 raise InvalidInput(f'Column "{name}" is {argument} and something else too: name it once.')
             taken += [fold(name)] if name is not None else []
         return asked
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the groups themselves are the units: then each of their records is one of several."""
+        return self.person is not None and fold(self.person) == fold(self.unit)
 
     @property
     def keys(self) -> list[str]:
@@ -101,7 +108,7 @@ def _units(counted: Groups, columns: Sequence[str]) -> dict[str, str]:
     """How persons are counted: the parts of group_units.sql about a group."""
     source = [f"{identifier(counted.unit)} AS u", *([counted.as_keys] if counted.keys else [])]
     source += [f"TRY_CAST({identifier(counted.quantity)} AS BIGINT) AS q"] if counted.quantity else []
-    source += [f"{identifier(counted.person)} AS p"] if counted.person else []
+    source += [f"{identifier(counted.person)} AS p"] if counted.person and not counted.is_whole else []
     return {
         "table": literal(counted.tbl),
         "absent": absent(counted.columns),
@@ -192,7 +199,7 @@ def _sentence(counted: Groups, twice: str) -> str:
             (f"flaw = {_TOO_LARGE}", f"{said} a number above bound := {counted.bound}: raise the bound, or clip it."),
             (f"flaw = {_TOO_MUCH}", f'Column "{counted.quantity}" adds up to a number beyond 64 bits: scale it down.'),
         ]
-    if counted.person is not None:
+    if counted.person is not None and not counted.is_whole:
         wrong.append(
             (
                 f"(SELECT {twice} FROM _dk_source)",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Keyed(KRequest):
-    """A call about subsets of the quasi-identifiers. size: the number of columns in the largest ones."""
+    """A call about subsets of the quasi-identifiers. size: the number of columns in the largest ones.
+
+    unit: the column that names whose a record is, if units count.
+    """
 
     size: int
+    unit: str | None
 
     def memory(self, records: int, keys: int, size: int) -> int:
         """The bytes that the engine holds beside the keys. keys: how many columns. size: of the largest subset."""
@@ -44,10 +49,23 @@ class Keyed(KRequest):
                 "fewer columns."
             )
 
+    @property
+    def units(self) -> list[str]:
+        """The column of units, if they count."""
+        return [] if self.unit is None else [self.unit]
+
     def check_columns(self, table: Table) -> None:
         """Check that the columns are there and that their values can be compared; lists of plain values, too."""
         table.has(self.qi)
         table.plain(self.qi, "quasi-identifier", lists=True)
+        table.unit(self.unit)
+
+    def owners(self, rows: Collection) -> npt.NDArray[np.int32] | None:
+        """The unit of each row, shape (n,), -1 for none; None where records count. Raises InvalidInput without any."""
+        found = None if self.unit is None else rows.units(self.unit)
+        if found is not None and (found < 0).all():
+            raise InvalidInput("The table has no rows with a unit: there is nothing to report.")
+        return found
 
     def keys(self, rows: Collection, threads: int) -> list[Key]:
         """The columns of all rows; NULL is a value of its own."""

@@ -1,6 +1,6 @@
 """The functions that an analyst's rewritten queries call for the ends of intervals: numbers in, numbers out.
 
-They read nothing, and give NULL for arguments that make no sense. What they compute from is public: the scale of the
+They read nothing, and give NULL for arguments that make no sense. What they compute from is public: the kind of the
 noise, and how many noisy numbers were added up, which DuckDB counts while the query runs.
 """
 
@@ -23,29 +23,30 @@ def register(on: Instance) -> None:
     on.create("_dk_quotient_end", _quotient_end, "DOUBLE", side_effects=False)
 
 
-def _width(scale: Any, weights: Any, cells: Any) -> pa.Array:
-    """The width of a sum of noises, for each row. scale, weights: constants; weights: of one cell's totals.
+def _width(noise: Any, weights: Any, cells: Any) -> pa.Array:
+    """The width of a sum of noises, for each row. noise, weights: constants, as text; weights: of one cell's totals.
 
     cells: how many are added up.
     """
     if len(cells) == 0:
         return pa.array([], pa.float64())
     counts = np.asarray(cells)
-    told = {int(one): _width_of(scale[0].as_py(), weights[0].as_py(), int(one)) for one in np.unique(counts)}
+    told = {int(one): _width_of(noise[0].as_py(), weights[0].as_py(), int(one)) for one in np.unique(counts)}
     return pa.array([told[int(one)] for one in counts], pa.float64())
 
 
 @lru_cache(20_000)
-def _width_of(scale: str, weights: str, cells: int) -> float:
+def _width_of(noise: str, weights: str, cells: int) -> float:
+    from duckanon.engines.noise import parsed
     from duckanon.engines.noise_tails import Kind, width
 
-    return float(width(Fraction(scale), [Kind(one, cells) for one in _fractions(weights)]))
+    return float(width(parsed(noise), [Kind(one, cells) for one in _fractions(weights)]))
 
 
 def _quotient_end(
-    side: Any, scale: Any, unit: Any, values: Any, above: Any, below: Any, more: Any, *cells: Any
+    side: Any, noise: Any, unit: Any, values: Any, above: Any, below: Any, more: Any, *cells: Any
 ) -> pa.Array:
-    """An end of the interval of a quotient, for each row. side, scale, unit, values: constants.
+    """An end of the interval of a quotient, for each row. side, noise, unit, values: constants.
 
     side: 'low' or 'high'. unit: what a total of 1 adds. more: by how much above may be off beside its noise. cells: how
     many totals there are of each value.
@@ -61,18 +62,19 @@ def _quotient_end(
     places = places.reshape(-1)
     for at, one in enumerate(kinds):
         met = places == at
-        widths = _widths_of(scale[0].as_py(), values[0].as_py(), tuple(map(int, one)))
+        widths = _widths_of(noise[0].as_py(), values[0].as_py(), tuple(map(int, one)))
         ends = quotient_ends(numbers[met], divisors[met], widths, float(Fraction(unit[0].as_py())), off[met])
         found[met] = ends[side[0].as_py() == "high"]
     return pa.array(found)
 
 
 @lru_cache(2_000)
-def _widths_of(scale: str, values: str, counts: tuple[int, ...]) -> Any:
+def _widths_of(noise: str, values: str, counts: tuple[int, ...]) -> Any:
+    from duckanon.engines.noise import parsed
     from duckanon.engines.noise_tails import Kind, quotient_widths
 
     kinds = zip(_fractions(values), counts, strict=True)
-    return quotient_widths(Fraction(scale), tuple(Kind(value, count) for value, count in kinds))
+    return quotient_widths(parsed(noise), tuple(Kind(value, count) for value, count in kinds))
 
 
 def _fractions(text: str) -> Sequence[Fraction]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol, Self
 
@@ -13,14 +14,14 @@ from duckanon.accounting import rational
 from duckanon.catalog.domain_sources import Range
 from duckanon.catalog.domain_values import listed_types, of_other_type
 from duckanon.catalog.names import literal, parts
-from duckanon.catalog.policy import LISTS
+from duckanon.catalog.policy import LISTS, OWNER
 from duckanon.errors import InvalidInput
 from duckanon.functions.listing import register_listing
 from duckanon.functions.policy_terms import domain_sources, loaded, plain_terms
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number
-from duckanon.functions.sqltext import decision, fill, seen
-from duckanon.functions.udf import Host, Instance, register_decision
+from duckanon.functions.sqltext import absent, check, decision, fill, query_table, seen, unit_of
+from duckanon.functions.udf import Host, Instance, register_check, register_decision
 
 
 class Decisions(Protocol):
@@ -38,6 +39,8 @@ class Decisions(Protocol):
 
     def new_edition(self, table: str, seen: Mapping[str, Any]) -> str: ...
 
+    def allot(self, database: str, user: str, population: str, epsilon: Fraction | None) -> str: ...
+
 
 class Governance(Protocol):
     """Governance, as SQL sees it."""
@@ -53,6 +56,8 @@ class Governance(Protocol):
 
     def editions(self) -> list[dict[str, Any]]: ...
 
+    def allotments(self) -> list[dict[str, Any]]: ...
+
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind a steward's decisions, and behind the lists of them, on a database instance."""
@@ -63,10 +68,13 @@ def register(on: Instance, host: Host) -> None:
     register_decision(on, partial(_decided, governance.decisions.close_table), CloseTable)
     register_decision(on, partial(_decided, governance.decisions.new_edition), NewEdition)
     on.function(ProposeDomains)
+    register_check(on, "propose_domains", _check_units, ProposeDomains)
     register_listing(on, "privacy_ledger", governance.lines)
     register_listing(on, "policies", governance.decided)
     register_listing(on, "privacy_budget", governance.budgets)
     register_listing(on, "editions", governance.editions)
+    register_decision(on, partial(_allot, governance.decisions), Allot)
+    register_listing(on, "allotments", governance.allotments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +84,48 @@ class OfTable(Request):
     tbl: str
 
 
+# The column of a record's unit.
+_UNIT = '"duckanon.u"'
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProposeDomains(OfTable):
-    """A call of propose_domains."""
+    """A call of propose_domains. unit: the column that names whose a record is; None: each record is one."""
 
     function = "propose_domains"
+    unit: str | None
 
     def query(self) -> str:
-        return fill("propose_domains", table=literal(self.tbl))
+        return fill(
+            "propose_domains",
+            table=literal(self.tbl),
+            unit="" if self.unit is None else f"{unit_of(self.unit)} AS {_UNIT},",
+            others="*" if self.unit is None else f"* EXCLUDE ({_UNIT})",
+            owner=literal(OWNER),
+            units="records" if self.unit is None else f"system.main.count(DISTINCT {_UNIT})",
+            alone="in two records" if self.unit is None else "of two units",
+            records=self._records,
+        )
+
+    @property
+    def _records(self) -> str:
+        """SQL: the table, where it has the column of units."""
+        table = query_table(self.tbl)
+        if self.unit is None:
+            return table
+        problem = check("propose_domains", self.literal)
+        # The empty branch names the column, so that a missing one is told by the check.
+        return (
+            f"(SELECT * FROM (FROM {table} UNION ALL BY NAME SELECT {absent([self.unit], own=False)} WHERE false) "
+            f"WHERE (SELECT system.main.error({problem}) IS NULL FROM (SELECT system.main.list(column_name) AS names, "
+            f"system.main.list(column_type) AS types FROM (DESCRIBE FROM {table}))))"
+        )
+
+
+def _check_units(request: ProposeDomains, names: list[str], types: list[str]) -> None:
+    if _UNIT.strip('"') in names:
+        raise InvalidInput(f"A column may not be named {_UNIT} here: that is duckanon's own column. Rename it.")
+    Table(request.tbl, names, types).unit(request.unit)
 
 
 class _Decision(OfTable):
@@ -123,6 +166,21 @@ class OpenTable(_Decision):
     def query(self) -> str:
         schema = self.tbl.removesuffix(".*")
         return self.decided(_columns(self.tbl) if schema == self.tbl else _there(schema), names="names")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allot(Request):
+    """A call of allot."""
+
+    function = "allot"
+
+    who: str
+    population: str
+    epsilon: Fraction | None = None
+
+    def query(self) -> str:
+        database = "system.main.current_database()"
+        return fill("decision", described="SELECT 1", call=decision(self.function, self.literal, database=database))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,18 +230,26 @@ def _there(schema: str) -> str:
 
 
 def _protect(decisions: Decisions, request: Protect, seen: pa.Scalar, names: pa.Scalar, types: pa.Scalar) -> pa.Array:
-    found, given = Table(request.tbl, names.as_py(), types.as_py()), loaded(request.terms)
+    kinds = dict(zip(names.as_py(), types.as_py(), strict=True))
+    return pa.array([decisions.protect(request.tbl, seen.as_py(), fitting(request, kinds), kinds)])
+
+
+def fitting(request: Protect, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """The terms of a call as fields of Policy. kinds: the types of the table's columns, by name.
+
+    Raises InvalidInput for columns that the table does not have, and for bounds and values of another type.
+    """
+    found, given = Table(request.tbl, list(kinds), list(kinds.values())), loaded(request.terms)
     single = [given[name] for name in ("privacy_unit", "unit") if name in given]
     lists = [column for name in LISTS for column in given.get(name, ())]
     found.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
     for name, ends in given["bounds"].items():
         _check_bounds(name, ends, found.kind(name))
-    kinds = dict(zip(names.as_py(), types.as_py(), strict=True))
     for name, listed in request.listed.items():
         objection = of_other_type(name, listed, found.kind(name))
         if objection is not None:
             raise InvalidInput(objection)
-    return pa.array([decisions.protect(request.tbl, seen.as_py(), given, kinds)])
+    return given
 
 
 def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
@@ -196,8 +262,20 @@ def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
             f'The bounds of "{name}" must be dates, as in bounds := '
             f"{{{literal(name)}: [DATE '2020-01-01', DATE '2029-12-31']}}."
         )
+    if kind == "VARCHAR":
+        lengths = [one for one in map(rational, ends) if one is not None and one >= 0 and one.denominator == 1]
+        if len(lengths) < len(ends):
+            raise InvalidInput(
+                f'The bounds of "{name}", which is text, are those of its length: whole numbers, as in bounds := '
+                f"{{{literal(name)}: [0, 2000]}}."
+            )
+        if len(lengths) > 2 and lengths[0] % lengths[2]:
+            raise InvalidInput(f'The least length of "{name}" must be a multiple of the step in its bounds.')
+        return
     if not is_number(kind) and kind not in ("DATE", "TIMESTAMP"):
-        raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')
+        raise InvalidInput(
+            f'bounds names "{name}", which is neither a number nor a text: leave it out, or cast the column.'
+        )
 
 
 def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.Scalar) -> pa.Array:
@@ -205,6 +283,10 @@ def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.S
         schema = request.tbl.removesuffix(".*")
         raise InvalidInput(f"There is no schema {schema}: open_table('main.*') opens main.")
     return pa.array([decisions.open_table(request.tbl, seen.as_py(), names.as_py())])
+
+
+def _allot(decisions: Decisions, request: Allot, database: pa.Scalar) -> pa.Array:
+    return pa.array([decisions.allot(database.as_py(), request.who, request.population, request.epsilon)])
 
 
 def _decided(decide: Any, request: OfTable, seen: pa.Scalar) -> pa.Array:

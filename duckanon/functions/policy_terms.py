@@ -13,6 +13,7 @@ from duckanon.catalog.names import fold, literal, parts_of_column
 from duckanon.catalog.policy import LARGEST_BOUND, LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions.arguments import checked
+from duckanon.renyi import delta
 from duckanon.specification import functions
 
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
@@ -29,6 +30,7 @@ def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
     found |= checked("protect", {name: one for name, one in given.items() if one is not None and name != "tbl"})
     found |= {name: list(found[name] or ()) for name in LISTS}
     found |= {name: None if found[name] is None else written(found[name]) for name in _AMOUNTS}
+    found["delta"] = None if found["delta"] is None else written(found["delta"])
     found["link"] = _link(given.get("link"))
     found["domains"] = _domains(given.get("domains"))
     found["bounds"] = _bounds(given.get("bounds"))
@@ -42,6 +44,8 @@ def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
     for name in _AMOUNTS:
         if name in found:
             found[name] = epsilon(found[name], name)
+    if "delta" in found:
+        found["delta"] = delta(found["delta"])
     for name in ("link", "domains", "bounds"):
         pairs = found.get(name, {}).items()
         found[name] = {key: of_plain(one) for key, one in pairs}

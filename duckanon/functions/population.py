@@ -62,6 +62,14 @@ class Population:
         if self.table is not None:
             Table(self.table, people, [""] * len(people)).has(qi)
 
+    def check_unit(self, unit: str | None) -> None:
+        """Raises InvalidInput where units count and records have weights."""
+        if unit is not None and self.weight is not None:
+            raise InvalidInput(
+                "weight says how many people a record stands for, and unit whose it is: give one of them (unit := '' "
+                "where the table's policy names a unit)."
+            )
+
     def together(self, own: str, qi: Sequence[str]) -> str:
         """SQL: the rows of `own` and those of the population, which a column `OTHERS` tells apart."""
         return (

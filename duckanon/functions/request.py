@@ -10,8 +10,12 @@ from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
+from duckanon.cancellation import current
 from duckanon.catalog.names import literal
 from duckanon.functions.arguments import checked
+
+# Beside the arguments: in which statement a call stands.
+_STATEMENT = "duckanon.statement"
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,18 @@ class Request:
 
     @property
     def literal(self) -> str:
-        """As a SQL literal, for the functions inside the query."""
-        return literal(self.dump())
+        """As a SQL literal, for the functions inside the query; with the number of the statement that calls."""
+        flag = current()
+        dumped = self.dump()
+        if flag is not None:
+            dumped = json.dumps({**json.loads(dumped), _STATEMENT: flag.number})
+        return literal(dumped)
+
+    @classmethod
+    def statement(cls, text: str) -> int | None:
+        """The number of the statement whose call was written as `literal`; None if it has none."""
+        found: int | None = json.loads(text).get(_STATEMENT)
+        return found
 
     @classmethod
     def load(cls, text: str) -> Self:

@@ -73,6 +73,11 @@ def is_nested(kind: str) -> bool:
     return kind.endswith("]") or _base(kind) in _NESTED
 
 
+def looks_like_a_value(name: str) -> bool:
+    """Whether a column's name is a number or a date: then the first line of a file may hold values, and no names."""
+    return _VALUE.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class Table:
     """A table's columns as DESCRIBE gives them: names and types, shape (columns,)."""
@@ -106,7 +111,7 @@ class Table:
     @property
     def _known(self) -> str:
         """The columns there are. In a file without a line of names the first record is taken for it."""
-        if any(_VALUE.fullmatch(one) for one in self.names):
+        if any(map(looks_like_a_value, self.names)):
             return (
                 f"the names of its {len(self.names):,} columns look like values, so they are not listed: if it comes "
                 "from a file, put the names of the columns into its first line"

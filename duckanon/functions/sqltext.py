@@ -7,6 +7,7 @@ from string import Template
 
 from duckanon.catalog import names
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.policy import OWNER
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
 
@@ -51,6 +52,14 @@ def literals(texts: Iterable[str]) -> str:
 def query_table(table: str) -> str:
     """What stands after FROM in our queries to read a table by its name as it was written."""
     return f"system.main.query_table({literal(table)})"
+
+
+def described(table: str | None) -> str:
+    """SQL: the names and types of a table's columns, as a struct of lists; NULL without a table."""
+    if table is None:
+        return "NULL"
+    columns = "{'names': system.main.list(column_name), 'types': system.main.list(column_type)}"
+    return f"(SELECT {columns} FROM (DESCRIBE FROM {query_table(table)}))"
 
 
 def struct(fields: Mapping[str, str]) -> str:
@@ -130,6 +139,12 @@ def units(column: str, where: str | None = None) -> str:
     name = f"{ROW}.{identifier(column)}"
     met = f"{name} IS NOT NULL" if where is None else f"{name} IS NOT NULL AND {where}"
     return f"system.main.count(DISTINCT {exactly(name)}) FILTER (WHERE {met})"
+
+
+def no_unit(column: str | None) -> str:
+    """The sentence of a refusal where a record's unit is not known."""
+    named = "Some records have no owner" if column == OWNER else f'Column "{column}" holds NULL'
+    return f"{named}: say whose each record is, leave those rows out, or count records with unit := ''."
 
 
 def unit_of(column: str | None) -> str:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
+from duckanon.cancellation import Flag, Stopped, check, current, numbered, working_for
 from duckanon.catalog.names import literal
 from duckanon.catalog.policy import OWNER, UnitColumn
 from duckanon.errors import STOPPED, DuckanonError, InvalidInput
@@ -25,6 +26,9 @@ from duckanon.specification import Function, functions, macros
 Progress = Callable[[str, float], None]
 # How an analyst's statement would be decided, as rows of explain_privacy, where a search path is set.
 Explain = Callable[[str, str], Sequence[dict[str, Any]]]
+# Answers a call of prepare, as its rows. It gets the request, the texts of its files, and the tables that the caller
+# sees.
+Prepares = Callable[[Any, Sequence[str], Mapping[str, Any]], Sequence[dict[str, Any]]]
 
 
 class PrivacyUnit(Protocol):
@@ -62,11 +66,12 @@ _MAKING = local()
 
 @dataclass(frozen=True)
 class Host:
-    """What the functions may call: the report of progress, governance, and the explanation of a statement."""
+    """What the functions may call: the report of progress, governance, and what decides about statements."""
 
     progress: Progress
     governance: Any
     explain: Explain
+    prepare: Prepares
 
 
 class Instance:
@@ -180,11 +185,11 @@ def _by_name(answers: Mapping[str, Callable[..., pa.Array]], names: pa.ChunkedAr
 
 
 # What SQL raises as a sentence. On the main thread Ctrl-C may come while DuckDB runs our Python.
-_TOLD = (DuckanonError, KeyboardInterrupt)
+_TOLD = (DuckanonError, KeyboardInterrupt, Stopped)
 
 
 def _said(error: BaseException) -> str:
-    return STOPPED if isinstance(error, KeyboardInterrupt) else str(error)
+    return str(error) if isinstance(error, DuckanonError) else STOPPED
 
 
 def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *columns: pa.Array) -> pa.Array:
@@ -265,6 +270,11 @@ def _identity(con: duckdb.DuckDBPyConnection) -> str:
     return str(found)
 
 
+def _asked_by(row: pa.ChunkedArray, request: type[Request] | None) -> Flag | None:
+    """The flag of the statement in which a call stands: known where DuckDB calls on a thread of its own, too."""
+    return None if request is None else numbered(request.statement(row[0]["request"].as_py()))
+
+
 def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, Any]:
     """The fields of the one struct that a function is called with, by name: Arrow scalars, and the request loaded."""
     one = row[0]
@@ -324,7 +334,10 @@ def _answering(
 ) -> Callable[[pa.ChunkedArray], pa.Array]:
     def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
-            found, problem = compute(**_fields(row, request)), None
+            fields = _fields(row, request)
+            with working_for(current() or _asked_by(row, request)):
+                check()
+                found, problem = compute(**fields), None
         except _TOLD as error:
             found, problem = pa.nulls(1), _said(error)
         return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])

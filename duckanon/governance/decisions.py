@@ -8,17 +8,20 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import written
-from duckanon.catalog.names import TableName, fold, literal
+from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.policy import Link, Policy, obstacle
-from duckanon.engines.noise_tails import least_width
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
+from duckanon.governance.budgets import count_width, in_words, left_in_words
 from duckanon.governance.domains import Domains
-from duckanon.governance.ledger import OURS, SCHEMA, Ledger, where
-from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, Population
+from duckanon.governance.ledger import Ledger, where
+from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, Population, TablePolicy
+from duckanon.governance.ledger_tables import OURS, SCHEMA
 from duckanon.governance.locations import Identity, Location, expected, locate
 from duckanon.governance.owners import Owners
+from duckanon.governance.policy_changes import changes
 from duckanon.governance.view_dependencies import reads
+from duckanon.renyi import Renyi, digits, renyi
 
 
 class Decisions:
@@ -30,33 +33,36 @@ class Decisions:
     def protect(
         self, table: str, lookup: Mapping[str, Any], terms: Mapping[str, Any], types: Mapping[str, str] | None = None
     ) -> str:
-        """Set the policy of a table; the same policy twice changes nothing. Returns a sentence for people.
+        """Set the policy of a table, or change the one that it has in place. Returns a sentence for people.
+
+        The same policy twice changes nothing, but that copies of open tables get values that these have gained.
 
         terms: fields of Policy; by default, epsilon and population are the current ones. types: of the table's columns,
         by name; None if the table does not exist yet, and then it can have no domains. Raises InvalidInput for a name
-        that is not a database's table, for a table that has another policy, and for terms that contradict its
-        population.
+        that is not a database's table, for another policy than the one that stands unless all that differs may be
+        changed in place (`duckanon.governance.policy_changes`), and for terms that contradict its population.
         """
         location = locate(table, lookup)
         _check_protectable(table, location)
         domains = Domains(location, types or {}, self._ledger)
         owners = Owners(location, lookup, types or {}, self._ledger)
+        said: list[str] = []
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             policy = owners.resolved(_settled(location, terms, state), state)
             current = state.tables.get(location.identity)
-            if current is not None and current.policy == policy:
-                return None
+            changed = None
             if current is not None:
-                raise InvalidInput(
-                    f"{location.label} is protected already: unprotect({literal(location.written)}) first. What was "
-                    "spent stays spent."
-                )
+                changed = changes(current, policy, _grown(domains, policy, current, state))
+                if changed is None:
+                    return None
+                said.append(f" {changed.said}")
             _check_population(location, policy, state)
             _check_published(policy, state)
             kind = None if types is None or policy.privacy_unit is None else owners.kind(policy, state)
             _check_kind(location, policy, kind, state)
-            domains.check(policy, state)
+            if current is None:
+                domains.check(policy, state)
             return {
                 **where(location),
                 "population": policy.population,
@@ -67,20 +73,20 @@ class Decisions:
                 "detail": {
                     "policy": policy.dump(),
                     "domains": domains.planned(policy, state.number + 1),
+                    **_accounting(policy, state),
                     **({} if types is None else {"kind": kind}),
+                    **({} if changed is None else {"changes": changed.dump()}),
                 },
             }
 
         self._ledger.append(location.database, line, domains.copy)
         state = self._ledger.state(location.database)
         population = state.population(location) or Population("")
-        left = Fraction(0) if population.budget is None else population.budget.remaining
         policy = state.tables[location.identity].policy
         shared = "" if population.name == location.label else f" (population {population.name})"
         return (
-            f"{location.label} is protected{shared}: of epsilon {written(population.epsilon or Fraction(0))} in all, "
-            f"{written(population.spent)} is spent and {written(left)} left. A charge protects "
-            f"{policy.protects}.{_width(policy)}"
+            f"{location.label} is protected{shared}: {_budget(population)} A charge protects "
+            f"{policy.protects}.{_before(population)}{_width(policy, population)}{''.join(said[-1:])}"
         )
 
     def unprotect(self, table: str, lookup: Mapping[str, Any]) -> str:
@@ -191,8 +197,10 @@ class Decisions:
             "when they are first asked, and charged once more."
         )
 
-    def allot(self, database: str, user: str, population: str, epsilon: Fraction | None) -> None:
+    def allot(self, database: str, user: str, population: str, epsilon: Fraction | None) -> str:
         """Say what a user may spend of a population's budget in all; None takes the limit away.
+
+        Returns a sentence for people.
 
         Raises InvalidInput for a population that does not exist, and for an epsilon that is not above zero.
         """
@@ -204,7 +212,8 @@ class Decisions:
                 raise InvalidInput(f"There is no population {population}: FROM privacy_budget() lists them.")
             if state.allotments.get((user, population)) == epsilon:
                 return None
-            amount = "no limit" if epsilon is None else f"epsilon {written(epsilon)}"
+            known = state.populations[population].renyi
+            amount = "no limit" if epsilon is None else in_words(epsilon, known)
             return {
                 "table_name": population,
                 "population": population,
@@ -215,6 +224,17 @@ class Decisions:
             }
 
         self._ledger.append(database, line)
+        state = self._ledger.state(database)
+        allotment = state.allotment(user, population)
+        if allotment is None:
+            return (
+                f"{user} may spend what is left of the budget of {population}: there is no limit for this user alone."
+            )
+        amount = in_words(allotment.total, state.populations[population].renyi)
+        return (
+            f"{user} may spend {amount} of the budget of {population} in all: {written(allotment.spent)} is spent and "
+            f"{written(allotment.remaining)} left."
+        )
 
     def _read_by(self, location: Location) -> frozenset[Identity]:
         """The tables that a view reads; none for a table."""
@@ -224,18 +244,58 @@ class Decisions:
             return reads(cursor, location)
 
 
+def _grown(domains: Domains, policy: Policy, standing: TablePolicy, state: LedgerState) -> dict[str, int]:
+    """By column how many values its domain gains.
+
+    Where the policy is the one that stands, its copies stay, whatever has become of the tables that they were made of.
+    """
+    try:
+        return domains.grown(policy, standing, state)
+    except InvalidInput:
+        if standing.policy == policy:
+            return {}
+        raise
+
+
+def _before(population: Population) -> str:
+    """What charges from before a unit was named protect, as a sentence; empty where there are none."""
+    amount = population.of_records
+    return f" Charges of {written(amount)} from before it was named protect one record alone." if amount else ""
+
+
 def _reads_ours(read: frozenset[Identity], state: LedgerState) -> bool:
     """Whether a view reads internal tables of duckanon, such as the ledger. It may read publications."""
     ours = {name for schema, name in read if schema in (None, SCHEMA)} - set(state.publications)
     return any((SCHEMA, name) in read or ((None, name) in read and OURS.fullmatch(name)) for name in ours)
 
 
-def _width(policy: Policy) -> str:
+def _accounting(policy: Policy, state: LedgerState) -> dict[str, Any]:
+    """What a line notes of how the population accounts; nothing without a delta."""
+    found = _accounts(policy, state)
+    if found is None:
+        return {}
+    return {"renyi": {"order": written(found.order), "capacity": written(found.capacity)}}
+
+
+def _budget(population: Population) -> str:
+    """What there is to spend, as a sentence."""
+    assert population.budget is not None
+    spent, left = written(population.spent), written(population.budget.remaining)
+    if population.renyi is None:
+        return f"of epsilon {written(population.budget.total)} in all, {spent} is spent and {left} left."
+    return (
+        f"all paid answers together are differentially private with {population.renyi.promise}. Of "
+        f"{in_words(population.budget.total, population.renyi)} in all, {spent} is spent and {left} left."
+    )
+
+
+def _width(policy: Policy, population: Population) -> str:
     """How near to the truth the counts are that the policy offers, as a sentence; empty where it offers none."""
     if policy.per_query is None:
         return ""
-    width = least_width(policy.contributions / policy.per_query, 1)
-    return f" For epsilon {written(policy.per_query)}, a count is within {width:,} of the truth in 95 % of cases."
+    width, price = count_width(policy, population.renyi), in_words(policy.per_query, population.renyi)
+    room = "" if population.renyi is None else f" What is left suffices for {left_in_words(population, [policy])}."
+    return f" For {price}, a count is within {width:,} of the truth in 95 % of cases.{room}"
 
 
 def _check_protectable(table: str, location: Location) -> None:
@@ -271,15 +331,44 @@ def _settled(location: Location, terms: Mapping[str, Any], state: LedgerState) -
         raise InvalidInput(
             f"The population {name} has no budget yet: say how much may be spent on it in all, as in epsilon := 1."
         )
-    given = {key: value for key, value in terms.items() if key not in ("population", "epsilon")}
-    policy = Policy(epsilon=budget, population=name, **given)
-    if policy.per_query is not None:
-        check_price(policy.per_query, budget)
-    if policy.per_query is not None and policy.per_query > min(budget, policy.per_edition or budget):
-        raise InvalidInput(
-            "per_query must not be more than epsilon or per_edition: it is what one release may cost of them."
-        )
+    given = {key: value for key, value in terms.items() if key not in ("population", "epsilon", "delta")}
+    policy = Policy(epsilon=budget, population=name, delta=_delta(name, terms.get("delta"), known), **given)
+    _check_per_query(policy, state)
     return policy
+
+
+def _delta(name: str, given: Fraction | None, known: Population | None) -> Fraction | None:
+    """The delta of a population, which it has from when it is first named, or never has."""
+    if known is None or known.epsilon is None:
+        return given
+    has = None if known.renyi is None else known.renyi.delta
+    if given is not None and given != has:
+        said = "has no delta" if has is None else f"has delta {digits(has)}"
+        raise InvalidInput(f"The population {name} {said}, which was settled when it was first named: leave delta out.")
+    return has
+
+
+def _accounts(policy: Policy, state: LedgerState) -> Renyi | None:
+    """How the population of a policy accounts; None without a delta."""
+    if policy.delta is None:
+        return None
+    known = state.populations.get(policy.population)
+    # What is spent already is at the population's order, which stays for that reason.
+    order = known.renyi.order if known is not None and known.renyi is not None else None
+    return renyi(policy.epsilon, policy.delta, order)
+
+
+def _check_per_query(policy: Policy, state: LedgerState) -> None:
+    if policy.per_query is None:
+        return
+    accounts = _accounts(policy, state)
+    budget = policy.epsilon if accounts is None else accounts.capacity
+    check_price(policy.per_query, budget, accounts)
+    if policy.per_query > min(budget, policy.per_edition or budget):
+        most = "epsilon" if accounts is None else f"{in_words(budget, accounts)}, which is the budget,"
+        raise InvalidInput(
+            f"per_query must not be more than {most} or per_edition: it is what one release may cost of them."
+        )
 
 
 def _check_population(location: Location, policy: Policy, state: LedgerState) -> None:

@@ -5,20 +5,22 @@ No record of the protected table is read. The copies do not change while the pol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
-from duckanon.catalog.domain_sources import ENUM, DomainSource, Range, WithNull
-from duckanon.catalog.domain_values import misfit, objection, of_other_column
+from duckanon.catalog.domain_sources import ENUM, DomainSource, Range, WithNull, is_found
+from duckanon.catalog.domain_values import FINDABLE, misfit, objection, of_other_column
 from duckanon.catalog.names import TableName, candidates, fold, literal, parts, parts_of_column, quoted, spelled
-from duckanon.catalog.policy import Policy
+from duckanon.catalog.policy import Domain, Policy
 from duckanon.errors import InvalidInput
-from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
+from duckanon.governance.ledger import Ledger
+from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, TablePolicy
+from duckanon.governance.ledger_tables import schema_of
 from duckanon.governance.locations import Location
+from duckanon.governance.policy_changes import comparable
 from duckanon.governance.view_dependencies import reads
 
 # The most values of a domain: nobody groups by more.
@@ -57,26 +59,91 @@ class Domains:
     def __init__(self, location: Location, types: Mapping[str, str], ledger: Ledger) -> None:
         self._location, self._ledger = location, ledger
         self._types = {fold(name): kind for name, kind in types.items()}
+        self._columns: tuple[str, ...] = ()
         self._copies: dict[str, _Copy] = {}
+        # Of a policy that is changed in place: the copies that stay.
+        self._kept: dict[str, Domain] = {}
 
     def check(self, policy: Policy, state: LedgerState) -> None:
         """Plan the copies. Raises InvalidInput unless each source is a list of fitting values or an open table."""
+        self._columns, self._copies, self._kept = tuple(policy.domains), {}, {}
         for column, source in policy.domains.items():
             if fold(column) not in self._types:
                 raise InvalidInput(f'domains names a column "{column}", which {self._location.label} does not have.')
-            self._copies[column] = self._planned(column, source, policy, state)
+            if policy.delta is not None and is_found(source):
+                _check_found(column, self._types[fold(column)], policy)
+            else:
+                self._copies[column] = self._planned(column, source, policy, state)
+
+    def grown(self, policy: Policy, standing: TablePolicy, state: LedgerState) -> dict[str, int]:
+        """As `check`, for a policy that is to change one that stands: by folded column how many values a domain gains.
+
+        Copies that gain none stay. Raises InvalidInput for a domain that would lose a value.
+        """
+        self.check(policy, state)
+        sources = {fold(one): source for one, source in standing.policy.domains.items()}
+        for column, source in policy.domains.items():
+            if fold(column) in sources:
+                comparable(column, sources[fold(column)], source)
+        found: dict[str, int] = {}
+        for column, copy in list(self._copies.items()):
+            before = sources.get(fold(column))
+            stands = standing.domains.get(fold(column))
+            gained = self._gained(column, copy, stands, is_same=before == policy.domains[column])
+            if gained or stands is None:
+                found[fold(column)] = gained
+            else:
+                del self._copies[column]
+                self._kept[column] = stands
+        return found
+
+    def _gained(self, column: str, copy: _Copy, stands: Domain | None, *, is_same: bool) -> int:
+        """How many values a copy that is to be made has that the standing one lacks.
+
+        is_same: whether the source is the one that stands, so that a copy of it which lost values is not to be made.
+        """
+        if stands is not None and is_same and copy.copied is None:
+            return 0
+        names = _listed(copy.columns)
+        new = f"SELECT DISTINCT {names} FROM ({copy.query})"
+        with self._ledger.cursor() as cursor:
+            try:
+                if stands is None:
+                    return _number(cursor, new)
+                old = f"SELECT {names} FROM {schema_of(self._location.database)}.{quoted([stands.table])}"
+                lost, gained = _number(cursor, f"{old} EXCEPT {new}"), _number(cursor, f"{new} EXCEPT {old}")
+            except duckdb.Error:
+                raise _misfit(column) from None
+        same_table = (copy.copied and copy.copied[0]) == (stands.copied and stands.copied[0])
+        if lost or not same_table or sorted(map(fold, stands.columns)) != sorted(map(fold, copy.columns)):
+            if is_same:
+                return 0
+            raise InvalidInput(
+                f'The domain of "{column}" would lose values that it has, and in place it only gets more: keep them, '
+                "or unprotect the table first."
+            )
+        return gained
 
     def planned(self, policy: Policy, number: int) -> dict[str, Any]:
         """The names and columns of the copies, and that types were checked, for the ledger's line of that number."""
-        copies = [(at, column, self._copies[column]) for at, column in enumerate(policy.domains)]
-        return {
+        copies = [
+            (at, column, self._copies[column]) for at, column in enumerate(policy.domains) if column in self._copies
+        ]
+        kept = {
+            fold(column): [one.table, list(one.columns), one.checked, *([one.copied] if one.copied else [])]
+            for column, one in self._kept.items()
+        }
+        return kept | {
             fold(column): [f"domain_{number}_{at}", list(one.columns), True, *([one.copied] if one.copied else [])]
             for at, column, one in copies
         }
 
     def copy(self, cursor: duckdb.DuckDBPyConnection, number: int) -> None:
         """Make the copies, in the transaction that adds the ledger's line of that number."""
-        for at, (column, one) in enumerate(self._copies.items()):
+        for at, column in enumerate(self._columns):
+            if column not in self._copies:
+                continue
+            one = self._copies[column]
             table = f"{schema_of(self._location.database)}.domain_{number}_{at}"
             try:
                 cursor.execute(
@@ -170,6 +237,11 @@ class Domains:
                 f'The domain of "{column}" is {source}, and the open table {spelled(table)} has no such column: name '
                 "one that it has, or list the values."
             )
+        if is_found(source):
+            raise InvalidInput(
+                f'The values of "{column}" are to be found with noise, for which the population needs a delta, '
+                "which it gets when it is first named: list the values, or name an open table."
+            )
         if source == ENUM:
             raise InvalidInput(
                 f'The domain of "{column}" is ENUM, and the column is of another type: list the values, or name an '
@@ -207,6 +279,29 @@ def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[s
     except duckdb.Error:
         return None
     return dict(found)
+
+
+def _check_found(column: str, kind: str, policy: Policy) -> None:
+    """Raises InvalidInput for a column whose values cannot be found with noise."""
+    if kind not in FINDABLE:
+        raise InvalidInput(
+            f'The values of "{column}" cannot be found with noise, since they are no texts, whole numbers, dates or '
+            "truth values: list them, or name an open table."
+        )
+    if fold(column) in map(fold, policy.hierarchy):
+        raise InvalidInput(
+            f'"{column}" is in the hierarchy, whose regions are all told: list its values, or name an open table.'
+        )
+
+
+def _listed(columns: Iterable[str]) -> str:
+    """Columns in SQL, with commas between them."""
+    return ", ".join(quoted([one]) for one in columns)
+
+
+def _number(cursor: duckdb.DuckDBPyConnection, query: str) -> int:
+    ((found,),) = cursor.execute(f"SELECT system.main.count(*) FROM ({query})").fetchall()
+    return int(found)
 
 
 def _misfit(column: str) -> InvalidInput:

@@ -16,15 +16,18 @@ from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, literal, parts
 from duckanon.catalog.policy import Policy, UnitColumn
 from duckanon.errors import InvalidInput
-from duckanon.governance.answers import Answers
+from duckanon.governance.answers import Answers, is_answered
+from duckanon.governance.budgets import left_in_words
 from duckanon.governance.concurrency import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, Line, Population, TablePolicy
 from duckanon.governance.locations import Location, locate, seen
 from duckanon.governance.owners import records_of
+from duckanon.governance.preparations import Preparation
 from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
+from duckanon.renyi import Renyi
 
 _OPEN: dict[str, Governance] = {}
 
@@ -87,6 +90,12 @@ class Governance:
         """What `stored_or_drawn` has stored for the same release; None if that was never drawn."""
         location = locate(table, lookup)
         return self._releases.stored(location.database, _key(location, content))
+
+    def renyi_of(self, table: str, lookup: Mapping[str, Any]) -> Renyi | None:
+        """How the population of a table accounts; None where it has no delta."""
+        location = locate(table, lookup)
+        population = self.ledger.state(location.database).population(location)
+        return None if population is None else population.renyi
 
     def protected(self, table: str, lookup: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
@@ -171,6 +180,7 @@ class Governance:
                 "bounds": sorted(one.policy.bounds),
                 **{name: _number(getattr(one.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
                 "protected_at": one.since,
+                "delta": _number(one.policy.delta),
             }
             for database, one, _ in self.policies()
         ]
@@ -180,7 +190,9 @@ class Governance:
         found = []
         for database, state in self.states().items():
             for name, population in sorted(state.populations.items()):
-                tables = sorted(one.location.label for one in state.tables.values() if one.policy.population == name)
+                standing = [one for one in state.tables.values() if one.policy.population == name]
+                tables = sorted(one.location.label for one in standing)
+                policies = [one.policy for one in standing]
                 if population.budget is not None and tables:
                     found.append(
                         {
@@ -194,9 +206,36 @@ class Governance:
                             "neighbours": _neighbours(state, population),
                             "edition": population.edition,
                             **_amount("spent_in_edition", population.in_edition),
+                            "left_in_words": left_in_words(population, policies),
+                            **_accounts(population.renyi),
+                            "keys_left": None if population.renyi is None else population.keys_left,
                         }
                     )
         return found
+
+    def allotments(self) -> list[dict[str, Any]]:
+        """Every allotment and what is left of it, for the function of this name."""
+        found = []
+        for database, state in self.states().items():
+            for who, population in sorted(state.allotments):
+                budget = state.allotment(who, population)
+                assert budget is not None
+                amounts = {"epsilon": budget.total, "spent": budget.spent, "remaining": budget.remaining}
+                told = {name: one for amount, value in amounts.items() for name, one in _amount(amount, value).items()}
+                found.append({"database": database, "who": who, "population": population, **told})
+        return found
+
+    def prepared(self) -> list[dict[str, Any]]:
+        """Every table that was prepared, and is stored."""
+        states = self.states()
+        with self.ledger.cursor() as con:
+            return [
+                {"database": database, **row}
+                for database, state in states.items()
+                for one in sorted(state.preparations.values(), key=lambda one: one.number)
+                if is_answered(con, database, one.key)
+                for row in _prepared_tables(one, state)
+            ]
 
     def editions(self) -> list[dict[str, Any]]:
         """Every edition of every population."""
@@ -248,6 +287,11 @@ def _neighbours(state: LedgerState, population: Population) -> str:
     named = [one.policy for one in tables if not one.policy.is_linked] or [one.policy for one in tables]
     units = sorted({one.unit_in_words for one in named if one.unit_in_words is not None})
     said = f"all records of one {' or '.join(units)}, added or removed" if units else "one record, added or removed"
+    if population.of_records:
+        said += (
+            f"; {written(population.of_records)} of the {written(population.spent)} spent was charged before that unit "
+            "was named, and holds for one record alone"
+        )
     if not population.with_invariants:
         return said
     return (
@@ -255,6 +299,12 @@ def _neighbours(state: LedgerState, population: Population) -> str:
         f"{written(population.with_invariants)} of the {written(population.spent)} spent, and the number of groups of "
         "each region is exact"
     )
+
+
+def _prepared_tables(one: Preparation, state: LedgerState) -> list[dict[str, Any]]:
+    """The tables of a preparation, as prepared shows them."""
+    told = {"tbl": one.of.label, "edition": one.edition, "prepared_on": one.day, "is_current": state.is_current(one)}
+    return [{**told, **row} for row in one.design.rows(one.rows)]
 
 
 # Fields of a policy that are shown unchanged.
@@ -290,7 +340,15 @@ def _line(database: str, line: Line, state: LedgerState) -> dict[str, Any]:
         "what": line.what,
         "unit": line.unit,
         "neighbours": line.neighbours,
+        "noise": line.noise,
     }
+
+
+def _accounts(renyi: Renyi | None) -> dict[str, Any]:
+    """How a population accounts, as privacy_budget shows it."""
+    if renyi is None:
+        return {"delta": None, "promise": None, "order_exact": None}
+    return {"delta": float(renyi.delta), "promise": renyi.promise, "order_exact": written(renyi.order)}
 
 
 def _number(value: Fraction | None) -> float | None:

@@ -7,7 +7,7 @@ was audited, and that every publication stays in the ledger for later audits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,8 +17,9 @@ from duckanon.catalog.names import fold, parts, quoted
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import InvalidInput
 from duckanon.governance.content_hash import described, fingerprint, kept
-from duckanon.governance.ledger import SCHEMA, Ledger, schema_of, where
+from duckanon.governance.ledger import Ledger, where
 from duckanon.governance.ledger_state import LedgerState, Publication, TablePolicy
+from duckanon.governance.ledger_tables import SCHEMA, schema_of
 from duckanon.governance.locations import Identity, Location, locate
 from duckanon.governance.owners import records_of
 
@@ -99,11 +100,16 @@ class Publications:
         return f"{release} is withdrawn. Later audits count it still, and its name stays taken."
 
     def examined(
-        self, of: str, seen: Mapping[str, Any], look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found]
+        self,
+        of: str,
+        seen: Mapping[str, Any],
+        look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found],
+        release: tuple[str, Mapping[str, Any]] | None = None,
     ) -> Found:
         """What `look` finds of a protected table with all its publications, in one snapshot; nothing changes.
 
-        It gets a Candidate without a release. Raises InvalidInput for a table that is not protected.
+        release: a table that `look` reads beside it, with what is seen of its name; without one the Candidate has none.
+        Raises InvalidInput for a table that is not protected.
         """
         location = locate(of, seen)
         if location.database not in self._ledger.databases():
@@ -115,7 +121,12 @@ class Publications:
             table = records_of(cursor, location, state)
             held = described(cursor, table)
             records = fingerprint(cursor, table, held)
-            return look(cursor, _standing(location, state, table, held, records))
+            candidate = _standing(location, state, table, held, records)
+            if release is not None:
+                source = _committed(*release)
+                read = quoted(source.path)
+                candidate = replace(candidate, release=read, name=source.name, columns=described(cursor, read))
+            return look(cursor, candidate)
 
     def listed(self) -> list[dict[str, Any]]:
         """Every publication, as publications() shows it."""
@@ -207,6 +218,7 @@ class Publications:
                     "records": records,
                     "totals": candidate.totals or terms.kind != "shares",
                     "changes": changes,
+                    **_masked(terms),
                 },
             }
 
@@ -242,11 +254,18 @@ def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str
     )
 
 
+def _masked(terms: Terms) -> dict[str, Any]:
+    """What the ledger says of suppression, perturbation and width, where there is any."""
+    perturbed = None if terms.perturbation is None else asdict(terms.perturbation)
+    found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width}
+    return {name: value for name, value in found.items() if value not in (None, 1)}
+
+
 class _Changed(Exception):
     """The release, the records or the policy changed since the audit: audit again."""
 
 
-_SHOWN = ("kind", "value", "digits", "base", "edition", "day", "withdrawn")
+_SHOWN = ("kind", "value", "digits", "base", "width", "edition", "day", "withdrawn")
 _NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
 
 
@@ -260,6 +279,7 @@ def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, An
         "given": list(one.given),
         "content_hash": one.content,
         "changes_accepted": one.changes,
+        "perturbation": None if one.perturbation is None else one.perturbation.in_words,
         **{name: getattr(one, name) for name in _SHOWN},
     }
 
@@ -330,6 +350,9 @@ def _earlier(database: str, one: Publication, records: str) -> Earlier:
         one.content,
         one.records == records,
         None if one.withdrawn else _copy(database, one.name),
+        one.suppressed,
+        one.perturbation,
+        one.width,
     )
 
 
@@ -356,7 +379,9 @@ def _told(candidate: Candidate) -> str:
     if terms.kind == "records":
         return f"{candidate.name}, a k-anonymous table of {candidate.label}"
     given = f" within {', '.join(terms.given)}" if terms.given else ""
-    return f"{candidate.name}, {terms.kind} of {candidate.label} by {', '.join(terms.variables) or 'nothing'}{given}"
+    by = ", ".join(terms.variables) or "nothing"
+    what = {"suppressed": "counts with suppressed cells", "perturbed": "perturbed counts"}.get(terms.kind, terms.kind)
+    return f"{candidate.name}, {what} of {candidate.label} by {by}{given}"
 
 
 def _said(candidate: Candidate) -> str:

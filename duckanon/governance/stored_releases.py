@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge
 from duckanon.errors import MachineFailure
-from duckanon.governance.answers import not_stored, now_stored
+from duckanon.governance.answers import not_stored
+from duckanon.governance.budgets import in_unit_of
 from duckanon.governance.concurrency import Cursors, KeyedLocks
-from duckanon.governance.ledger import Ledger, affordable, charge_line, schema_of
+from duckanon.governance.ledger import Ledger, affordable, charge_line
 from duckanon.governance.ledger_state import LedgerState
+from duckanon.governance.ledger_tables import schema_of
 from duckanon.governance.locations import Location
 
 _NOT_STORED = (
@@ -73,9 +75,12 @@ class StoredReleases:
             lost = 0 if exposed else self._lost(location.database, release)
             if lost:
                 return None
-            if action == "charge":
-                affordable(state, location, charge, self._ledger.askers.current().name)
-            return charge_line(state, location, charge, release, action)
+            if action != "charge":
+                return charge_line(state, location, charge, release, action)
+            population = state.population(location)
+            price = in_unit_of(charge, None if population is None else population.renyi)
+            affordable(state, location, price, self._ledger.askers.current().name)
+            return charge_line(state, location, price, release, action)
 
         return self._ledger.append_charge(location.database, line, not_stored(location.database, release)) or lost
 
@@ -91,12 +96,11 @@ class StoredReleases:
         return int(found[0][0]) if found else 0
 
     def _store(self, database: str, release: str, number: int, answer: pa.Array) -> None:
-        with self._ledger.transaction(database) as cursor:
+        with self._ledger.storing(database, release) as cursor:
             cursor.execute(
                 f"INSERT OR REPLACE INTO {schema_of(database)}.releases VALUES (?, ?, ?)",
                 [release, number, _packed(answer)],
             ).fetchall()
-            now_stored(cursor, database, release)
 
     def stored(self, database: str, release: str) -> pa.Array | None:
         """The release of that key, if it has been drawn."""

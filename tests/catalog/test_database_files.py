@@ -4,6 +4,7 @@ Tests may run as root, whom no permission stops, so DuckDB's refusals for others
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.catalog.database_files import unattached
 from duckanon.errors import InvalidInput
 
 ROLES = (None, "steward", "analyst")
@@ -50,7 +52,8 @@ def refusal(path: Path, role: str | None = None, *, read_only: bool = False) -> 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_database_that_another_process_has_open(locked: Path, role: str | None) -> None:
     for read_only in (False, True):
-        assert refusal(locked, role, read_only=read_only) == "is open elsewhere, perhaps in a server: stop that first."
+        said = refusal(locked, role, read_only=read_only)
+        assert re.fullmatch(r"is open in process \d+ \(python[\d.]*\), perhaps a server: stop that first\.", said)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -78,6 +81,51 @@ def test_no_file(tmp_path: Path) -> None:
     missing = tmp_path / "missing" / "people.duckdb"
     assert refusal(missing) == "cannot be made, since its folder does not exist: make that first."
     assert refusal(missing, read_only=True) == "does not exist: what is opened for reading only must be there."
+
+
+def test_a_path_through_a_file(sound: Path) -> None:
+    why = "cannot be made, since a part of its path is a file and no folder: choose another one."
+    assert refusal(sound / "people.duckdb") == why
+
+
+def test_a_database_that_is_no_path() -> None:
+    with pytest.raises(InvalidInput, match="A database is the path of its file"):
+        duckanon.connect(5)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [({"nothing": 1}, "config names nothing"), ({"threads": "many"}, "config has a value that its setting")],
+)
+def test_a_config_that_duckdb_does_not_take(tmp_path: Path, config: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        duckanon.connect(tmp_path / "new.duckdb", config=config)
+
+
+def test_attached_files(locked: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.duckdb"
+    text.write_text("no database" * 1000)
+    with duckanon.connect(role="steward") as con:
+        for path, says in {locked: "is open in process", text: "is no DuckDB database"}.items():
+            with pytest.raises(InvalidInput, match=says):
+                con.execute(f"ATTACH '{path}' AS other")
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("FROM nothing")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("Invalid Input Error: Wrong encryption key used to open the database file", "The key .* is wrong"),
+        ('Catalog Error: Cannot open encrypted database "/a.duckdb" without a key', "/a.duckdb is encrypted"),
+        ("DuckDB currently has a read-only crypto module loaded.", "only with its extension httpfs"),
+    ],
+)
+def test_attached_databases_that_are_encrypted(words: str, says: str) -> None:
+    found = unattached("ATTACH '/a.duckdb' AS other", duckdb.Error(words))
+    assert found is not None
+    assert re.search(says, str(found))
+    assert unattached("SELECT 1", duckdb.Error(words)) is None
 
 
 def test_no_permission(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

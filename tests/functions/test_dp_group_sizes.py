@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.accounting import Charge, written
 from duckanon.errors import STOPPED, was_interrupted
+from duckanon.governance.budgets import in_unit_of
+from duckanon.randomised_response import price
+from duckanon.renyi import renyi
 
 CALL = "FROM dp_group_sizes('persons', 'unit', ['state', 'county'], epsilon := 0.1, max_size := 4)"
 # With so little noise a draw is zero but once in e^33 times, so that sums and clamping can be told.
@@ -34,7 +39,7 @@ def fill(con: Any, table: str = "persons") -> None:
     ).fetchall()
 
 
-def rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+def rows(con: Any, query: str) -> list[tuple[Any, ...]]:
     return con.execute(query).fetchall()
 
 
@@ -247,7 +252,7 @@ def test_an_error_after_the_charge_does_not_refund_it_and_the_next_draw_is_paid(
         assert charges(other) == 1
         raise duckanon.errors.DuckanonError("no noise today")
 
-    monkeypatch.setattr(release, "double_geometric", broken)
+    monkeypatch.setattr(release, "_drawn", broken)
     with pytest.raises(duckdb.InvalidInputException, match="no noise today"):
         rows(persons, CALL)
     monkeypatch.undo()
@@ -264,7 +269,7 @@ def test_ctrl_c_after_the_charge_is_one_sentence(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(release, "double_geometric", stopped)
+    monkeypatch.setattr(release, "_drawn", stopped)
     with pytest.raises(duckdb.InvalidInputException) as raised:
         rows(persons, CALL)
     assert str(raised.value) == f"Invalid Input Error: {STOPPED}"
@@ -477,3 +482,104 @@ def test_a_person_is_in_one_group(persons: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.InvalidInputException, match='Column "id" holds NULL, or a person in more than one row'):
         rows(persons, call)
     assert charges(persons) == 1
+
+
+# --- populations with a delta -----------------------------------------------------------------------------------------
+
+PROTECT = (
+    "SELECT protect('persons', population := 'people', unit := 'unit', epsilon := 1, delta := 1e-9, per_query := 0.5, "
+    "max_size := 4, hierarchy := ['state', 'county'], "
+    "domains := {'state': ['s0', 's1'], 'county': ['c0', 'c1', 'c2', 'c3']})"
+)
+
+
+def test_with_a_delta_the_narrower_noise_is_taken_and_costs_what_pure_noise_does(tmp_path: Path) -> None:
+    """By a steward's call epsilon is that of pure noise; by an analyst's it is the price, as for every question.
+
+    The order is 35.41, and the prices are those of randomised response.
+    """
+    asked = "FROM dp_group_sizes('persons', 'unit', hierarchy := ['state', 'county'], epsilon := {}, max_size := 4)"
+    with duckanon.connect(tmp_path / "a.duckdb") as con:
+        fill(con)
+        rows(con, PROTECT)
+        for epsilon in ("0.1", "0.4"):
+            first = rows(con, asked.format(epsilon))
+            assert rows(con, asked.format(epsilon)) == first
+        charged = "SELECT epsilon_exact, noise FROM privacy_ledger() WHERE action = 'charge' ORDER BY number"
+        prices = [price(Fraction(one), Fraction("35.41")) for one in ("0.1", "0.4")]
+        noise = [f"gaussian, rho {prices[0] / Fraction('35.41')}", "pure, epsilon 0.4"]
+        expected = list(zip(map(written, prices), noise, strict=True))
+        assert rows(con, charged) == expected
+    with duckanon.connect(tmp_path / "a.duckdb", role="analyst") as analyst:
+        found = analyst.execute(asked.format("0.01")).fetchall()
+        assert all(0 <= low <= groups <= high for *_, groups, low, high in found)
+        assert analyst.execute(asked.format("0.01")).fetchall() == found
+        with pytest.raises(duckanon.errors.PolicyRefusal, match="choose one of 'auto'"):
+            analyst.execute(asked.format("0.01").replace("max_size", "mechanism := 'none', max_size"))
+    with duckanon.connect(tmp_path / "a.duckdb", role="steward") as con:
+        assert rows(con, charged) == [*expected, ("0.01", "gaussian, rho 1/3541")]
+
+
+def test_gaussian_noise_is_not_charged_to_a_budget_without_a_delta() -> None:
+    charge = Charge(Fraction(1, 10), "a call", "neighbours", rho=Fraction(1, 100))
+    with pytest.raises(duckanon.errors.InvalidInput, match="repeat the call"):
+        in_unit_of(charge, None)
+    known = renyi(Fraction(1), Fraction(1, 10**9))
+    assert in_unit_of(charge, known).epsilon == known.of_rho(Fraction(1, 100))
+
+
+# --- groups that are the privacy units --------------------------------------------------------------------------------
+
+
+def test_groups_that_are_the_privacy_unit_are_protected_as_a_whole(persons: duckdb.DuckDBPyConnection) -> None:
+    """The same call as for persons: a charge to the population protects a household, so the release does, too."""
+    persons.execute(
+        "SELECT protect('persons', population := 'homes', privacy_unit := 'Unit', epsilon := 200)"
+    ).fetchall()
+    found = rows(persons, f"SELECT * FROM dp_group_sizes('persons', 'unit', ['state'], {CLOSE}, max_size := 3)")
+    exact = rows(
+        persons,
+        "SELECT level, state, least(size, 3), sum(groups) FROM group_sizes('persons', 'unit', ['state']) GROUP BY ALL",
+    )
+    assert {one[:3]: one[3] for one in found if one[3]} == {one[:3]: one[3] for one in exact}
+    line = rows(persons, "SELECT unit, neighbours, what FROM privacy_ledger() WHERE action = 'charge'")
+    assert line[0][:2] == ("one Unit", "one group added or removed, with all of its records")
+    assert "totals := 'private'" in line[0][2]
+    # Said in words, it is the same release.
+    same = f"FROM dp_group_sizes('persons', 'unit', ['state'], {CLOSE}, max_size := 3, person := 'unit')"
+    assert rows(persons, same) == found
+    assert charges(persons) == 1
+
+
+def test_a_whole_group_is_one_count_of_each_level(persons: duckdb.DuckDBPyConnection) -> None:
+    """What the noise is scaled to: without any one group, one count of each level is smaller by one."""
+    sizes = (
+        "SELECT level, state, least(size, 3) AS size, sum(groups)::INT FROM group_sizes('{}', 'unit', ['state']) "
+        "GROUP BY ALL"
+    )
+    whole = {one[:3]: one[3] for one in rows(persons, sizes.format("persons"))}
+    for (unit,) in rows(persons, "SELECT DISTINCT unit FROM persons"):
+        persons.execute(f"CREATE OR REPLACE VIEW others AS FROM persons WHERE unit <> {unit}")
+        others = {one[:3]: one[3] for one in rows(persons, sizes.format("others"))}
+        changed = [(key[0], many - others.get(key, 0)) for key, many in whole.items() if many != others.get(key, 0)]
+        assert sorted(changed) == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("person := 'unit', totals := 'public'", "Where a whole group is to be protected its existence is private"),
+        ("person := 'unit', mechanism := 'unattributed'", "mechanism"),
+    ],
+)
+def test_whole_groups_need_private_totals(persons: duckdb.DuckDBPyConnection, more: str, why: str) -> None:
+    with pytest.raises(duckdb.Error, match=why):
+        rows(persons, f"FROM dp_group_sizes('persons', 'unit', {CLOSE}, max_size := 3, {more})")
+    assert charges(persons) == 0
+
+
+def test_a_whole_group_in_two_regions_is_refused(persons: duckdb.DuckDBPyConnection) -> None:
+    persons.execute("INSERT INTO persons SELECT 99, 1, 's1', 'c2', false, 0")
+    with pytest.raises(duckdb.Error, match="more than one region"):
+        rows(persons, f"FROM dp_group_sizes('persons', 'unit', ['state'], {CLOSE}, max_size := 3, person := 'unit')")
+    assert charges(persons) == 0

@@ -91,9 +91,6 @@ PRIVATE = {
     "'unit', epsilon := 1, max_size := 3, quantity := 'cars', bound := 1": (
         'Column "cars" holds a number above bound := 1: raise the bound, or clip it.'
     ),
-    "'unit', epsilon := 1, max_size := 3, person := 'unit'": (
-        'Column "unit" is person and something else too: name it once.'
-    ),
     "'unit', epsilon := 1, max_size := 3, person := 'state'": (
         'Column "state" holds NULL, or a person in more than one row: a person is in one group.'
     ),

@@ -64,6 +64,8 @@ CALLS = (
     "k_report('{table}', ['zip'], unit := '')",
     f"k_anonymize('{{table}}', ['age'], k := 2, {LEFT_OUT})",
     f"k_anonymize('{{table}}', ['age'], k := 3, sensitive := ['illness'], l := 2, {LEFT_OUT})",
+    "k_subsets('{table}', ['age', 'zip', 'paid'])",
+    "k_subsets('{table}', ['zip', 'paid'], unit := '')",
     "truncation('{table}')",
     "truncation('{table}', rows_per_unit := 1)",
 )
@@ -76,6 +78,51 @@ def test_owners_count_as_a_column_of_them_does(read: duckdb.DuckDBPyConnection, 
     linked = rows(read, f"FROM {call.format(table='lines', customer='')} ORDER BY ALL")
     assert linked == rows(read, f"FROM {call.format(table='twin', customer=', ' + repr('customer'))} ORDER BY ALL")
     read.execute("SET GLOBAL default_collation = ''").fetchall()
+
+
+def test_suppression_counts_owners(shop: duckdb.DuckDBPyConnection) -> None:
+    call = "FROM suppress('{}', ['zip'], ['paid'], n := 4, audit := true{}) ORDER BY ALL"
+    assert refused(shop, call.format("lines", "")).startswith("Some records have no owner: say whose each record is")
+    for table in ("lines", "twin"):
+        shop.execute(f"DELETE FROM {table} WHERE ordered NOT IN (FROM (SELECT number FROM orders WHERE customer > ''))")
+        shop.fetchall()
+    linked = rows(shop, call.format("lines", ""))
+    assert linked == rows(shop, call.format("twin", "")) == rows(shop, call.format("twin", ", unit := 'customer'"))
+    assert linked != rows(shop, call.format("lines", ", unit := ''"))
+    said = refused(shop, "FROM suppress('twin', ['customer'], [])")
+    assert said == (
+        'Column "customer" names the privacy unit in the policy of twin: leave it out of rows, or count records with '
+        "unit := ''."
+    )
+
+
+def test_the_risk_of_a_record_counts_owners(shop: duckdb.DuckDBPyConnection) -> None:
+    call = "SELECT * EXCLUDE ({}) FROM record_risk('{}', ['zip', 'paid']{}) ORDER BY ALL"
+    assert refused(shop, call.format("ordered", "lines", "")).startswith("Some records have no owner: say whose each")
+    for table in ("lines", "twin"):
+        shop.execute(f"DELETE FROM {table} WHERE ordered NOT IN (FROM (SELECT number FROM orders WHERE customer > ''))")
+        shop.fetchall()
+    linked = rows(shop, call.format("ordered", "lines", ""))
+    assert linked == rows(shop, call.format("ordered, customer", "twin", ""))
+    assert linked != rows(shop, call.format("ordered", "lines", ", unit := ''"))
+    described = [name for name, *_ in rows(shop, "DESCRIBE FROM record_risk('lines', ['zip'])")]
+    assert described[:6] == ["ordered", "age", "zip", "paid", "illness", "class_size"]
+
+
+def test_domains_are_proposed_of_values_that_several_owners_have(shop: duckdb.DuckDBPyConnection) -> None:
+    """Each owner has a value of their own here, in many records."""
+    shop.execute("ALTER TABLE lines ADD COLUMN street VARCHAR; ALTER TABLE twin ADD COLUMN street VARCHAR").fetchall()
+    shop.execute("UPDATE lines SET street = (SELECT customer FROM orders WHERE number = ordered)").fetchall()
+    shop.execute("UPDATE twin SET street = customer").fetchall()
+    call = "SELECT column_name, domain, hint FROM propose_domains('{}'{}) WHERE column_name <> 'customer'"
+    linked = rows(shop, call.format("lines", ""))
+    assert linked == rows(shop, call.format("twin", "")) == rows(shop, call.format("twin", ", unit := 'customer'"))
+    assert linked[-1] == ("street", None, "hardly a value is of two units: it may tell one from all others")
+    by_record = rows(shop, call.format("lines", ", unit := ''"))
+    assert by_record[-1][1:] == (
+        "['A', 'a', 'b', 'c', NULL]",
+        "NULL is a key too: leave it out, and its records are not counted",
+    )
 
 
 def test_records_are_not_counted_in_place_of_owners(read: duckdb.DuckDBPyConnection) -> None:
@@ -156,12 +203,15 @@ def test_where_owners_cannot_be_looked_up_nothing_is_counted(shop: duckdb.DuckDB
         "FROM k_report('lines', ['zip'])",
         "FROM k_anonymize('lines', ['age'], k := 2)",
         "FROM k_compare('lines', ['age'], k := 2)",
+        "FROM k_subsets('lines', ['age'])",
         "FROM truncation('lines')",
+        "FROM propose_domains('lines')",
+        "FROM record_risk('lines', ['age'])",
         "SELECT publish('counted', of := 'lines', variables := ['zip'], value := 'n')",
         "FROM next_tables('lines')",
     )
     for call in calls:
         assert refused(shop, call).startswith("The owners of the records of main.lines cannot be looked up"), call
     shop.execute("ALTER TABLE orders ADD PRIMARY KEY (number)").fetchall()
-    for call in calls[:4]:
+    for call in calls[:6]:
         assert rows(shop, call)

@@ -225,7 +225,9 @@ def test_charges_before_protect_count(persons: duckdb.DuckDBPyConnection) -> Non
         ("epsilon := 1, bounds := {'age': ['a', 'b']}", 'The bounds of "age" must be its least and its largest value'),
         ("epsilon := 1, bounds := {'nope': [0, 1]}", 'There is no column "nope" in persons'),
         ("epsilon := 1, bounds := [0, 1]", "bounds must say something for each column, as in bounds := "),
-        ("epsilon := 1, bounds := {'word': [0, 1]}", 'bounds names "word", which is no number: leave it out, or cast'),
+        ("epsilon := 1, bounds := {'word': [-1, 1]}", 'The bounds of "word", which is text, are those of its length'),
+        ("epsilon := 1, bounds := {'word': [0, 1.5]}", 'The bounds of "word", which is text, are those of its length'),
+        ("epsilon := 1, bounds := {'word': [1, 9, 2]}", 'The least length of "word" must be a multiple of the step'),
         (
             "epsilon := 1, domains := {'age': 3}",
             'The domain of "age" must be a list of values, a range, the name of an open table',
@@ -356,7 +358,8 @@ def test_an_edition_has_a_cap_of_its_own(persons: duckdb.DuckDBPyConnection) -> 
         rows(persons, calls[1])
     assert str(raised.value) == (
         "Invalid Input Error: Of people no more than epsilon 0.15 may be spent in one edition, and 0.1 is spent in "
-        "this one. Ask for less, or repeat an earlier question as it was: its stored answer is free."
+        "this one: epsilon 0.1 is more than the rest. Ask for less, or repeat an earlier question as it was: its "
+        "stored answer is free."
     )
     assert said(persons, "new_edition('persons')").startswith("Edition 2 of people has begun: ")
     rows(persons, calls[1])

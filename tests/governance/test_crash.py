@@ -7,13 +7,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import duckanon
+from duckanon.accounting import written
+from duckanon.renyi import holds
 from tests.amounts import LONG
+from tests.governance.charger import KNOWN, NOISE
+from tests.governance.preparer import STEPS
 from tests.governance.without_sql import governance
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +71,95 @@ def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
     assert set(charged) <= set(numbers(journal, "try")) == set(range(1, charges + 1))
     assert {number for (number,) in stored} <= {number for number, _, _ in found}
     assert len(stored) >= len(numbers(journal, "done"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize(
+    ("way", "kills", "seed"),
+    [
+        ("few", 3, 2),
+        # HYPOTHESIS_PROFILE=long: 1,000 kills, a hundred over each of ten databases, in some ten minutes.
+        *(
+            pytest.param("many", 100 if LONG else 15, seed, marks=pytest.mark.ci("many processes are killed"))
+            for seed in range(10 if LONG else 1)
+        ),
+    ],
+)
+def test_two_users_whose_processes_are_killed_share_one_promise(
+    tmp_path: Path, way: str, kills: int, seed: int
+) -> None:
+    """32 threads of two users charge a population with a delta, by both kinds of noise, until nothing is left."""
+    database, journal = tmp_path / "ledger.duckdb", tmp_path / "journal"
+    arguments = [str(database), str(journal), way, str(kills), str(seed)]
+    killer = [sys.executable, "-m", "tests.governance.killer", *arguments]
+    assert subprocess.run(killer, cwd=ROOT, check=False).returncode == 0
+    assert len(numbers(journal, "started")) == kills
+    # The last process takes what is left: nobody is refused before it is less than one more charge.
+    first = 1 + max(numbers(journal, "done"), default=0)
+    assert run(database, journal, first + (10 if way == "few" else 90), way, None) == 0
+
+    with duckdb.connect(str(database)) as con:
+        made = governance(con)
+        lines = [line for line in made.ledger.lines("ledger") if line.action == "charge"]
+        (budget,) = made.budgets()
+        stored = con.execute("SELECT number FROM duckanon.releases").fetchall()
+    charged = Counter(int(re.findall(r"call (\d+)", line.what)[0]) for line in lines)
+    # A process that ends between the journal's entry of an answer and its commit may have given it, so it is charged
+    # again: by a kill, and never after it was given.
+    again = {number: times - 1 for number, times in charged.items() if times > 1}
+    print(f"{len(lines)} charges, {kills} kills, {sum(again.values())} charged again")
+    assert sum(again.values()) <= kills
+    said = journal.read_text(encoding="utf-8").splitlines()
+    given = {line.split()[1] for line in said if line.startswith("given ")}
+    assert not any(_is_drawn_after(said, one) for one in given)
+    assert set(numbers(journal, "given")) <= set(numbers(journal, "noise")) <= set(charged)
+    assert {number for (number,) in stored} <= {line.number for line in lines}
+    assert {line.who for line in lines} == {"ann", "bob"}
+    pure, rho = NOISE[way]
+    prices = {f"pure, epsilon {written(pure)}": KNOWN.of_pure(pure), f"gaussian, rho {written(rho)}": KNOWN.of_rho(rho)}
+    assert {line.noise for line in lines} == set(prices)
+    assert all(line.charge == prices[line.noise or ""] for line in lines)
+    spent = sum((line.charge for line in lines), Fraction(0))
+    assert written(spent) == budget["spent_exact"]
+    assert KNOWN.capacity - max(prices.values()) < spent <= KNOWN.capacity
+    assert holds(KNOWN)
+    assert numbers(journal, "refused")
+
+
+def _is_drawn_after(said: list[str], number: str) -> bool:
+    """Whether noise was drawn for a call after its answer was given."""
+    return f"noise {number}" in said[said.index(f"given {number}") :]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize("step", STEPS)
+def test_what_is_prepared_survives_a_kill_at_each_step(tmp_path: Path, step: str) -> None:
+    """It is charged once or not at all; and after a charge the same call makes it, for free."""
+    database = tmp_path / "ledger.duckdb"
+
+    def prepare(until: str) -> int:
+        arguments = [sys.executable, "-m", "tests.governance.preparer", str(database), until]
+        return subprocess.run(arguments, cwd=ROOT, check=False).returncode
+
+    def told() -> tuple[list[str], list[int]]:
+        with duckanon.connect(database, role="steward") as con:
+            lines = con.execute("SELECT epsilon_exact FROM privacy_ledger() WHERE action = 'charge'").fetchall()
+            tables = con.execute("SELECT cells FROM prepared()").fetchall()
+        return [price for (price,) in lines], [cells for (cells,) in tables]
+
+    assert prepare(step) == -signal.SIGKILL
+    charged, made = told()
+    assert len(charged) == STEPS[step][-1]
+    assert made == ([2] if step == "stored" else [])
+    assert prepare("none") == 0
+    again, made = told()
+    assert made == [2]
+    assert len(again) == 1
+    assert again == charged or not charged
+    with duckanon.connect(database, role="analyst") as analyst:
+        sql = "SELECT state, count(*) FROM persons GROUP BY state"
+        assert analyst.explain(sql).steps[0].reason.startswith("Free: it follows from what was prepared")
+        assert len(analyst.execute(sql).fetchall()) == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")

@@ -274,9 +274,8 @@ def test_another_format_is_told_in_a_sentence(older: str) -> None:
             with pytest.raises(InvalidInput) as raised:
                 what()
             assert str(raised.value) == (
-                "The schema duckanon of memory was written by another version of duckanon, which this one does not "
-                'read: note what was spent, DROP SCHEMA "memory".duckanon CASCADE with plain DuckDB, and protect the '
-                "tables again with what is left."
+                "The schema duckanon of memory was written by another version of duckanon: duckanon upgrade FILE "
+                "carries over what was spent from an earlier one, and a newer one needs a newer duckanon."
             )
         con.execute('DROP SCHEMA "memory".duckanon CASCADE').fetchall()
         ask(made, 1)
@@ -353,9 +352,9 @@ def test_what_a_user_calls_by_our_names_stands_for_nothing() -> None:
 
 def test_lines_that_are_known_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a long ledger only the last known line and later ones are read."""
-    from duckanon.governance import ledger
+    from duckanon.governance import ledger, ledger_tables
 
-    real, read = ledger._lines, []
+    real, read = ledger_tables.lines_after, []
 
     def lines(con: duckdb.DuckDBPyConnection, database: str, after: int) -> list[Line]:
         read.append(after)
@@ -365,6 +364,30 @@ def test_lines_that_are_known_are_not_read_again(monkeypatch: pytest.MonkeyPatch
         made = governance(con)
         for number in range(5):
             ask(made, number)
-        monkeypatch.setattr(ledger, "_lines", lines)
+        monkeypatch.setattr(ledger, "lines_after", lines)
         assert made.ledger.state("memory").number == made.ledger.state("memory").number == 5
         assert read == [3, 4]
+
+
+def test_charges_from_before_a_unit_was_named_protect_one_record() -> None:
+    """A unit with twenty records is protected twenty times less by them, so the budget does not say otherwise."""
+    with duckdb.connect() as con:
+        made = governance(con)
+        charge = Charge(Fraction(2), "a call", "one record, added or removed")
+        made.stored_or_drawn("persons", seen("persons"), {"number": 1}, charge, lambda: answer(1))
+        said = protect(made, privacy_unit="person", epsilon=Fraction(4), rows_per_unit=2)
+        assert "Charges of 2 from before it was named protect one record alone." in said
+        (budget,) = made.budgets()
+        assert budget["spent"] == 2
+        assert budget["neighbours"].endswith(
+            "2 of the 2 spent was charged before that unit was named, and holds for one record alone"
+        )
+
+
+def test_charges_from_before_count_alike_where_the_unit_is_a_record() -> None:
+    with duckdb.connect() as con:
+        made = governance(con)
+        charge = Charge(Fraction(2), "a call", "one record, added or removed")
+        made.stored_or_drawn("persons", seen("persons"), {"number": 1}, charge, lambda: answer(1))
+        assert "from before" not in protect(made, epsilon=Fraction(4))
+        assert made.budgets()[0]["neighbours"] == "one record, added or removed"

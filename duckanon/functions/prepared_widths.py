@@ -1,0 +1,88 @@
+"""The functions that rewritten queries over what was prepared call for the ends of intervals: numbers in, numbers out.
+
+They read nothing. What they compute from is public: how the measurements were planned, and which cells are added up.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.functions.udf import Instance
+
+
+def register(on: Instance) -> None:
+    """Put the functions on a database instance."""
+    on.create("_dk_prepared_width", _width, "DOUBLE", side_effects=False)
+    on.create("_dk_prepared_quotient_end", _quotient_end, "DOUBLE", side_effects=False)
+
+
+def _width(form: Any, weights: Any, cells: Any) -> pa.Array:
+    """The width of a linear function, for each row. form, weights: constants, of `duckanon.releases.prepared_noise`.
+
+    cells: a list of those that are added up; NULL for none.
+    """
+    if len(cells) == 0:
+        return pa.array([], pa.float64())
+    widths: Any = _read(form[0].as_py())
+    known: dict[bytes, float] = {}
+    told = []
+    for one in _lists(cells):
+        key = widths.alike(one)
+        if key not in known:
+            known[key] = widths.width(widths.of(one, _numbers(weights)))
+        told.append(known[key])
+    return pa.array(told, pa.float64())
+
+
+def _quotient_end(
+    side: Any, form: Any, weights: Any, divisors: Any, above: Any, below: Any, more: Any, part: Any, whole: Any
+) -> pa.Array:
+    """An end of the interval of a quotient, for each row. side, form, weights, divisors: constants.
+
+    more: by how much above may be off beside its noise. part, whole: lists of the cells that are added up in both.
+    """
+    from duckanon.engines.marginals.intervals import quotient_ends
+
+    if len(above) == 0:
+        return pa.array([], pa.float64())
+    widths: Any = _read(form[0].as_py())
+    known: dict[Any, tuple[float, float, float]] = {}
+    found = []
+    for one, other in zip(_lists(part), _lists(whole), strict=True):
+        key = widths.alike(one), widths.alike(other), np.array_equal(one, other)
+        if key not in known:
+            first, second = widths.of(one, _numbers(weights)), widths.of(other, _numbers(divisors))
+            known[key] = widths.quotient(first, second)
+        found.append(known[key])
+    numbers, divided, off = (np.asarray(one, dtype=np.float64) for one in (above, below, more))
+    ends = quotient_ends(numbers, divided, list(np.array(found).T), off, widths.factor)
+    return pa.array(ends[side[0].as_py() == "high"])
+
+
+def _lists(cells: Any) -> list[Any]:
+    return [np.array(one or (), dtype=np.int64) for one in cells.to_pylist()]
+
+
+def _numbers(text: Any) -> list[float]:
+    """The numbers in a constant: the weights of a cell's parts."""
+    return [float(one) for one in text[0].as_py().split()]
+
+
+@lru_cache(200)
+def _read(form: str) -> Any:
+    """The widths of a table. form: its sizes, the residuals' variances, how many deviations an interval has, and 1
+    where functions with whole weights are whole, apart by semicolons.
+
+    Where a key's values are added up, its place and the values come after that.
+    """
+    from duckanon.engines.marginals.intervals import Widths
+    from duckanon.engines.marginals.linear_functions import Along, Noise
+
+    sizes, residuals, factor, is_whole, *rest = form.split(";")
+    noise = Noise(tuple(map(int, sizes.split())), tuple(map(float, residuals.split())))
+    along = Along(int(rest[0]), np.array([float(one) for one in rest[1].split()])) if rest else None
+    return Widths(noise, float(factor), is_whole == "1", along)

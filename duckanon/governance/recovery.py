@@ -1,0 +1,168 @@
+"""What the file of a database lacks of its journal: it is an older copy, or its process ended before a commit.
+
+The file takes it in before anything is read or charged by its ledger. A charge that the journal holds counts, and its
+answer is not drawn again for it, since it may have been given. Where a line needs what the file does not have, the copy
+of a publication or the values of a domain, the publication is withdrawn, and the table closed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import duckdb
+
+from duckanon.accounting import written
+from duckanon.catalog.names import fold
+from duckanon.errors import InvalidInput
+from duckanon.governance.journal import Journal, Kept, line_entry
+from duckanon.governance.ledger_state import LedgerState, Line, Publication, TablePolicy
+from duckanon.governance.ledger_tables import (
+    FAILURES,
+    add_line,
+    identity_of,
+    lines_after,
+    one_moment,
+    schema_of,
+    tables_of,
+)
+
+# Who closes what cannot stand, and why.
+_WHO = "duckanon"
+_LOST = "what it needs is not in the file, which is an older copy"
+_CAUSE = "The draw failed in a newer copy of the file, which had the cause."
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """What a file lacks. lines: of the ledger. stored: answers that may have been given. failed: questions."""
+
+    lines: Sequence[Line] = ()
+    stored: frozenset[tuple[str, int]] = frozenset()
+    failed: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.stored or self.failed)
+
+    def in_words(self) -> str:
+        """What it is, for people."""
+        count = f"{len(self.lines):,} line{'' if len(self.lines) == 1 else 's'} of the ledger"
+        spent: dict[str, Fraction] = {}
+        for line in self.lines:
+            name = line.population or line.location.label
+            spent[name] = spent.get(name, Fraction(0)) + line.charge
+        paid = ", ".join(f"{written(amount)} of {name}" for name, amount in sorted(spent.items()) if amount)
+        return f"{count}, by which {paid} is spent" if paid else count
+
+
+def settle(con: duckdb.DuckDBPyConnection, database: str, journal: Journal) -> Lacking:
+    """Give a file with a ledger what it lacks of its journal, and return that.
+
+    con: a connection without a transaction. Nobody else may write to the ledger meanwhile. Raises InvalidInput where
+    the two are of different copies, the journal has a gap, or the file cannot be written.
+    """
+    ledger = identity_of(con, database)
+    kept = journal.read(ledger)
+    lines = lines_after(con, database, 0)
+    lacks = _lacking(con, database, lines, kept)
+    if not lacks:
+        return lacks
+    try:
+        with one_moment(con):
+            closed = _take_in(con, database, lines, lacks)
+            if closed:
+                journal.add(ledger, [line_entry(line) for line in closed])
+    except (duckdb.InvalidInputException, duckdb.IOException):
+        raise InvalidInput(
+            f"The file of database {database} is older than the journal beside it: open it for writing once, which "
+            "takes in what was recorded since."
+        ) from None
+    return lacks
+
+
+def give_up_waiting(con: duckdb.DuckDBPyConnection, database: str) -> None:
+    """Take every answer that was charged and is not stored for one that was given: nobody knows better."""
+    con.execute(f"UPDATE {schema_of(database)}.answers SET stored = true WHERE NOT stored").fetchall()
+
+
+def _lacking(con: duckdb.DuckDBPyConnection, database: str, lines: Sequence[Line], kept: Kept) -> Lacking:
+    for line in lines:
+        if kept.lines.get(line.number, line) != line:
+            raise InvalidInput(
+                f"The ledger of {database} and the journal beside its file differ from line {line.number} on, so they "
+                "are of two copies of the database: restore the copy that the journal belongs to, or move the journal "
+                "away to go on without it."
+            )
+    more = [kept.lines.get(number) for number in range(len(lines) + 1, kept.last + 1)]
+    found = [line for line in more if line is not None]
+    if len(found) < len(more):
+        raise InvalidInput(
+            f"The journal beside the file of {database} is damaged: it does not hold all lines that the file lacks. "
+            "Restore a newer copy of the database, or move the journal away to go on without it."
+        )
+    waiting = con.execute(f"SELECT key, number FROM {schema_of(database)}.answers WHERE NOT stored").fetchall()
+    given = {(str(key), int(number)) for key, number in waiting} & kept.stored
+    return Lacking(found, frozenset(given), frozenset(kept.failed - _failed(con, database)))
+
+
+def _failed(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:
+    """The questions whose draws are known to have failed."""
+    try:
+        return {str(key) for (key,) in con.execute(f"SELECT key FROM {schema_of(database)}.failures").fetchall()}
+    except duckdb.CatalogException:
+        return set()
+
+
+def _take_in(con: duckdb.DuckDBPyConnection, database: str, lines: Sequence[Line], lacks: Lacking) -> list[Line]:
+    """Write what a file lacks. Returns the lines that were added to those of the journal."""
+    schema = schema_of(database)
+    for key, number in sorted(lacks.stored):
+        con.execute(f"UPDATE {schema}.answers SET stored = true WHERE key = ? AND number = ?", [key, number]).fetchall()
+    if lacks.failed:
+        con.execute(FAILURES.format(schema=schema)).fetchall()
+    for key in sorted(lacks.failed):
+        con.execute(f"INSERT INTO {schema}.failures VALUES (?, now()::TIMESTAMP, ?)", [key, _CAUSE]).fetchall()
+    state = LedgerState()
+    for line in [*lines, *lacks.lines]:
+        state = state.after(line)
+    closed = _closing(state, tables_of(con, database)) if lacks.lines else []
+    for line in [*lacks.lines, *closed]:
+        add_line(con, database, line)
+    return closed
+
+
+def _closing(state: LedgerState, tables: set[str]) -> list[Line]:
+    """The lines that close whatever needs a table of the schema that is not there."""
+    copies = [one for one in state.publications.values() if not one.withdrawn and fold(one.name) not in tables]
+    policies = [
+        one
+        for one in state.tables.values()
+        if not {fold(domain.table) for domain in one.domains.values() if domain.table} <= tables
+    ]
+    lost: list[Publication | TablePolicy] = [*copies, *policies]
+    return [_closed(state, number, one) for number, one in enumerate(lost, state.number + 1)]
+
+
+def _closed(state: LedgerState, number: int, lost: Publication | TablePolicy) -> Line:
+    if isinstance(lost, Publication):
+        location, action, what = lost.of, "unpublish", f"unpublish: {lost.name}"
+        detail = json.dumps({"name": lost.name})
+    else:
+        location, action, what, detail = lost.location, "unprotect", "unprotect", None
+    population = state.members[location.identity]
+    values = {
+        "number": number,
+        "recorded_at": datetime.now(UTC).replace(tzinfo=None),
+        "who": _WHO,
+        "schema_name": location.schema,
+        "table_name": location.name,
+        "population": population,
+        "edition": state.populations[population].edition,
+        "action": action,
+        "what": f"{what}, as {_LOST}",
+        "detail": detail,
+    }
+    return Line.of(values)
