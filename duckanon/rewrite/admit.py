@@ -29,6 +29,7 @@ _LONGEST = 100_000
 _DEEPEST = 200
 # Versions of sqlglot parse these differently, so they are recognised by their first word.
 _ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
+_AS_JSON = re.compile(r"\(\s*FORMAT\s+JSON\s*\)\s*", re.ASCII | re.IGNORECASE)
 _QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|PIVOT|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
 _TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*([A-Za-z_]+)", re.ASCII | re.DOTALL)
@@ -66,7 +67,7 @@ class Statement:
     """An admitted statement. tree: of the whole statement. query: the query in it, if there is one.
 
     listed: what a statement that lists tables lists: TABLES, ALL TABLES or DATABASES. text: as it was written, to be
-    quoted. readings: of the query.
+    quoted. readings: of the query. form: JSON, of an EXPLAIN that shows its plan so.
     """
 
     kind: Kind
@@ -75,6 +76,7 @@ class Statement:
     listed: str = ""
     text: str = ""
     readings: tuple[Reading, ...] = ()
+    form: str = ""
 
 
 # sqlglot's classes for parts of queries other than functions. Some exist in later versions only.
@@ -118,6 +120,9 @@ _WRAPS = {
 def _about(word: str, rest: str) -> Statement:
     """A statement about tables and queries: DESCRIBE, SHOW, SUMMARIZE, EXPLAIN or PRAGMA, and what comes after it."""
     listed, kind = " ".join(rest.upper().split()), _WRAPS.get(word)
+    as_json = _AS_JSON.match(rest) if kind is Kind.EXPLAIN else None
+    if as_json is not None:
+        return replace(_about(word, rest[as_json.end() :]), form="JSON")
     if kind is Kind.DESCRIBE and listed in ("", "TABLES", "ALL TABLES", "DATABASES"):
         return Statement(Kind.TABLES, exp.Null(), listed=listed or "ALL TABLES")
     if kind is not None and (kind is not Kind.EXPLAIN or _QUERY.match(rest)):

@@ -81,7 +81,7 @@ WINDOWS = frozenset(
 )
 
 # What the guard writes for the ends of intervals: pure functions of numbers.
-OWN = frozenset({"_dk_width", "_dk_quotient_end"})
+OWN = frozenset({"_dk_width", "_dk_quotient_end", "_dk_prepared_width", "_dk_prepared_quotient_end"})
 FUNCTIONS = SCALARS | AGGREGATES | WINDOWS | OWN
 
 # DuckDB's kinds of operators but TRY, of which the value for a row depends on other rows.

@@ -23,6 +23,8 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, given, name_
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
+from duckanon.rewrite.expansion import check_expanded, check_size, nodes_in
+from duckanon.rewrite.qualified_columns import without_schemas
 from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 
 T = TypeVar("T")
@@ -74,7 +76,10 @@ def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "
     """
     copy = copied(query)
     bound = Bound(copy, text=text, origins=remember(query, copy))
+    check_expanded(bound.query)
+    without_schemas(bound.query)
     _Guarded(catalog, functions, bound).within(bound.query, Place())
+    check_expanded(bound.query)
     bound.has_parameters = bool(nodes_of(bound.query, exp.Placeholder, exp.Parameter))
     return bound
 
@@ -173,6 +178,7 @@ class _Guarded(Binder):
     def __init__(self, catalog: Catalog, functions: frozenset[str], bound: Bound) -> None:
         self._catalog, self._functions, self._bound = catalog, functions, bound
         # The nodes of the statement that are replaced by a view's or macro's definition at this moment.
+        self._nodes = 0
         self._opened: list[Node] = []
         self._renamed = self._definitions = 0
 
@@ -232,6 +238,7 @@ class _Guarded(Binder):
         if self._is_too_deep(place):
             raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
         query, columns, read = self._defined(node, place.home, lambda: _definition(view))
+        self._grow(query)
         self._bound.readings.append(read)
         catalog, schema, own = view.path
         if place.home is None and not view.own:
@@ -247,6 +254,11 @@ class _Guarded(Binder):
             alias.set("columns", [*listed, *columns[len(listed) :]])
         holder.set("alias", alias)
         put(node, holder)
+
+    def _grow(self, definition: Node) -> None:
+        """Raises UnsupportedQuery if the statement grows too large by the definitions in it."""
+        self._nodes += nodes_in(definition)
+        check_size(self._nodes)
 
     def _is_too_deep(self, place: Place) -> bool:
         self._definitions += 1
@@ -335,7 +347,9 @@ class _Guarded(Binder):
         name = TableName(fold(catalog), fold(schema), fold(macro.name))
         self.within(holder, place.inside(name, place.home or Home(*self._catalog.search[0])))
         self._opened.pop()
-        return macros.filled(holder, values).this
+        filled = macros.filled(holder, values).this
+        self._grow(filled)
+        return filled
 
 
 class BoundTables:

@@ -13,14 +13,21 @@ from duckanon.catalog.snapshot import Catalog, Home, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import metadata
 from duckanon.rewrite.admit import Kind, Statement, admit
+from duckanon.rewrite.algebra.constants import is_name_of_clock
+from duckanon.rewrite.algebra.moments import Now, zone_of
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import Call, read
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.divisions import without_failing
 from duckanon.rewrite.empty import empty, is_empty
 from duckanon.rewrite.normalize.desugar import quantile_lists, staging
+from duckanon.rewrite.normalize.moments import pairs_of_numbers
+from duckanon.rewrite.normalize.postgresql import as_duckdb
+from duckanon.rewrite.normalize.written_out import written_out
 from duckanon.rewrite.parameters import Parameters, filled
+from duckanon.rewrite.quote import let_quote
 from duckanon.rewrite.rule_context import Releases, RuleContext
 from duckanon.rewrite.rules import RULES
 
@@ -40,7 +47,8 @@ def decide(
     """Decide about an admitted statement, from its text and from public facts alone.
 
     functions: duckanon's own table functions and their parameters, in order. releases: those that are available.
-    today: the value of `current_date` in questions about protected tables. parameters: the values of the statement's
+    today: the value of `current_date` in questions about protected tables, with the moment and the zone of `now()` if
+    it is a Now. parameters: the values of the statement's
     parameters, which are written out where it uses a protected table. Raises UnsupportedQuery for a statement that
     cannot be analysed, and Refused for one that a policy does not allow.
     """
@@ -57,9 +65,17 @@ def decide(
         return Decision([step], None, target=_target(statement, catalog))
     query: Node = statement.query
     bound = bind(query, catalog, frozenset(functions), statement.text)
+    try:
+        as_duckdb(bound.query, catalog.macros)
+    except UnsupportedQuery as no:
+        let_quote(no, bound.quote(no.about))
+        raise
     if bound.protected:
+        written_out(bound.query)
         quantile_lists(bound.query)
-        staging(bound.query, lambda node: named(node) in catalog.protected)
+        pairs_of_numbers(bound.query)
+        units = {fold(one) for each in catalog.protected.values() if (one := each.policy.privacy_unit) is not None}
+        staging(bound.query, lambda node: named(node) in catalog.protected, units)
         tables = nodes_of(bound.query, exp.Table)
         bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
     calls = [_call(name, node, functions[name], catalog, home) for name, node, home in bound.calls]
@@ -99,16 +115,25 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         target = _target(statement, catalog)
     if statement.kind is Kind.EXPLAIN:
         _plain(bound)
+        target = "EXPLAIN (FORMAT JSON) " if statement.form else target
     if bound.protected and (statement.kind is Kind.DESCRIBE or is_empty(bound.query)):
         about = context.label(bound.protected[0][0])
         context.steps.append(Step("columns", about, Verdict.RUNS, "No row is asked for; names and types are public."))
         empty(bound, catalog)
         context.reads = []
+    asks_now = bool(bound.protected) and any(map(_is_now, nodes_of(bound.query, *_CLOCKS)))
     if bound.protected:
         context.recognise()
     for rule in RULES:
         rule(context)
+    if context.answers:
+        without_failing(context.bound.query)
     text = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))
+    if asks_now:
+        context.steps = [
+            one if one.epsilon is None else replace(one, reason=f"{one.reason} {_about_now(context.today)}")
+            for one in context.steps
+        ]
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
     return Decision(
         steps,
@@ -120,6 +145,22 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         has_definitions=bool(bound.opened),
         readings=bound.readings,
     )
+
+
+_CLOCKS = (exp.CurrentTimestamp, exp.Localtimestamp, exp.Anonymous)
+
+
+def _is_now(node: Node) -> bool:
+    return not isinstance(node, exp.Anonymous) or is_name_of_clock(fold(node.name))
+
+
+def _about_now(today: date) -> str:
+    """What is said of the time in a question about a protected table."""
+    zone = zone_of(today)
+    said = f"now() is {today.isoformat()} 00:00{'' if zone is None else f' {zone}'} in its conditions all day"
+    if isinstance(today, Now) and today.is_read:
+        return f"{said}, and what is left of it by date_trunc and the like: then it is another question."
+    return f"{said}, so asking again today is free."
 
 
 _OWN = "It is this connection's own."

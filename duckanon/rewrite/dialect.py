@@ -10,7 +10,7 @@ numbers and units keep their text. Whether all that is written means the same is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import sqlglot
@@ -29,7 +29,7 @@ _CHANGED = frozenset(
     group_concat jaro_winkler_similarity json_extract json_extract_path json_extract_path_text json_extract_string
     json_object list_append list_concat list_contains list_has list_has_all list_has_any list_prepend listagg log
     log10 log2 make_time make_timestamp range reduce regexp_extract regexp_extract_all regexp_matches regexp_replace
-    string_agg stringagg struct_pack time_bucket to_days today
+    strftime string_agg stringagg struct_pack time_bucket to_days to_timestamp today
     """.split()
 )
 # Functions whose arguments have a syntax of their own.
@@ -94,6 +94,17 @@ def _source(parser: Any, start: int, end: int) -> str:
     return str(parser.sql[tokens[0].start : tokens[-1].end + 1]) if tokens else ""
 
 
+def _keep_whole(interval: Any, words: Sequence[str]) -> None:
+    """Give an interval all of its text back: of '1 day 02:03:04' and '3 days ago' sqlglot keeps the first two words.
+
+    words: the tokens of the interval.
+    """
+    written = next((one for one in words if one[: len(interval.this.name)] == interval.this.name), "")
+    if interval.this.is_string and interval.args.get("unit") is not None and len(written.split()) > 2:
+        interval.set("this", exp.Literal.string(written))
+        interval.set("unit", None)
+
+
 class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
     FUNCTIONS: ClassVar = {
         name: _built(name.lower(), build) for name, build in DuckDB.Parser.FUNCTIONS.items() if _is_kept(name.lower())
@@ -121,6 +132,7 @@ class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
             text = _source(self, start, self._index)
             if text[:8].upper() == "INTERVAL":
                 found.meta[_WHOLE] = text
+            _keep_whole(found, [one.text for one in self._tokens[start : self._index]])
         return found
 
     def _parse_lambda(self, *args: Any, **kwargs: Any) -> Any:

@@ -11,13 +11,16 @@ from collections.abc import Mapping
 import sqlglot
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName
+from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, parsed_type
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, name_of, nodes_of, parsed_type
 from duckanon.rewrite.bind import NOT_SEEN, Bound, named
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.metadata import shown_type
+
+_ENDS = ("low", "high")
 
 
 def is_empty(query: Node) -> bool:
@@ -59,7 +62,32 @@ def empty(bound: Bound, catalog: Catalog) -> None:
         if stored is None:
             raise UnsupportedQuery(NOT_SEEN)
         _replace(node, {column: shown_type(kind, catalog, name) for column, kind in stored.columns.items()})
+    _without_ends(bound.query)
     bound.protected.clear()
+
+
+def _without_ends(query: Node) -> None:
+    """Let `low(x)` and `high(x)`, which DuckDB does not have, be an x of the type that they have."""
+    for one in nodes_of(query, exp.Anonymous):
+        if name_of(one) not in _ENDS or len(one.expressions) != 1:
+            continue
+        found: Node = exp.Paren(this=_as_end(one.expressions[0], one.find_ancestor(exp.Select)))
+        if isinstance(one.parent, exp.Select) and one.arg_key == "expressions":
+            found = exp.alias_(found, f"{name_of(one)}({default_name(one.expressions[0])})", quoted=True)
+        one.replace(found)
+
+
+def _as_end(of: Node, select: Node | None) -> Node:
+    """What an end is of, with sums as DOUBLEs. select: the SELECT that it stands in, whose columns it may name."""
+    items = [] if select is None else [one for one in select.expressions if isinstance(one, exp.Alias)]
+    named = {fold(one.alias): one.this for one in items}
+    if isinstance(of, exp.Column) and not of.table:
+        of = named.get(fold(of.name), of)
+    # (A copy in parentheses, so that a sum by itself can be replaced.)
+    found: Node = exp.Paren(this=copied(of))
+    for total in list(found.find_all(exp.Sum)):
+        total.replace(exp.Cast(this=copied(total), to=parsed_type("DOUBLE")))
+    return found
 
 
 def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:

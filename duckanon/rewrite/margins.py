@@ -83,12 +83,13 @@ def of_answer(row: Sequence[Any]) -> list[Margin]:
     return [Margin(*row[at : at + 5]) for at in range(0, len(row), 5) if row[at + 1]]
 
 
-def in_words(margins: Sequence[Margin], names: Sequence[str]) -> str | None:
+def in_words(margins: Sequence[Margin], names: Sequence[str], *, small_first: bool = False) -> str | None:
     """Sentences on the widest of these margins and on small numbers; None without noise. names: of all columns."""
     if not margins:
         return None
     small, numbers = sum(one.small for one in margins), sum(one.numbers for one in margins)
-    return " ".join([_relative(margins, names), *([_small(small, numbers)] if small else [])])
+    said = [_relative(margins, names), *([_small(small, numbers)] if small else [])]
+    return " ".join(reversed(said) if small_first else said)
 
 
 def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:

@@ -20,6 +20,9 @@ from duckanon.rewrite.quote import stands_for
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _LONGEST = 10_000
+# The most values of a list, and the types of DuckDB's own class of values, which says the type of a text.
+_MOST_ITEMS = 10_000
+_OWN_TYPES = frozenset({"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"})
 
 
 def filled(query: Node, parameters: Parameters) -> Node:
@@ -72,11 +75,14 @@ def _constant(value: Any) -> Node:
         return _signed(f"{abs(value):f}", negative=value < 0)
     if isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value:
         return exp.Literal.string(value)
+    if isinstance(value, list | tuple) and len(value) <= _MOST_ITEMS:
+        return exp.Array(expressions=list(map(_constant, value)))
     typed = _typed(value)
     if typed is None:
         raise UnsupportedQuery(
             "A parameter of a statement about a protected table is NULL, a truth value, a number, a text of up to "
-            f"{_LONGEST:,} characters, a date, a time, a timestamp without time zone, a UUID or a time span."
+            f"{_LONGEST:,} characters, a date, a time without time zone, a timestamp, a UUID or a time span, or a list "
+            "of these."
         )
     text, kind = typed
     return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=DIALECT))
@@ -94,11 +100,12 @@ def _typed(value: Any) -> tuple[str, str] | None:
     if isinstance(value, UUID):
         return str(value), "UUID"
     if isinstance(value, datetime):
-        return (value.isoformat(sep=" "), "TIMESTAMP") if value.tzinfo is None else None
+        return value.isoformat(sep=" "), "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
     if isinstance(value, date):
         return value.isoformat(), "DATE"
     if isinstance(value, time):
         return (value.isoformat(), "TIME") if value.tzinfo is None else None
-    if isinstance(value, timedelta) and not value.microseconds:
-        return f"{value.days} days {value.seconds} seconds", "INTERVAL"
-    return None
+    if isinstance(value, timedelta):
+        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds", "INTERVAL"
+    own, kind = getattr(value, "object", None), str(getattr(value, "type", ""))
+    return (own, kind) if isinstance(own, str) and kind in _OWN_TYPES else None

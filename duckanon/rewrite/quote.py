@@ -84,10 +84,15 @@ def quote(text: str, node: Node | None, origins: Sequence[Node]) -> str | None:
             # Names of columns are written out with their tables.
             found = _found(text, tokens, written.this)
         if found is not None:
-            part = " ".join(found.split())
-            return f"`{part}`" if len(part) <= _LONGEST else f"`{part[:_LONGEST].rstrip()}` ..."
+            return in_one_line(found)
         node = node.parent
     return None
+
+
+def in_one_line(text: str) -> str:
+    """A text in backticks, in one line; of a longer one the beginning."""
+    part = " ".join(text.split())
+    return f"`{part}`" if len(part) <= _LONGEST else f"`{part[:_LONGEST].rstrip()}` ..."
 
 
 def _as_written(node: Node, origins: Sequence[Node]) -> Node:

@@ -17,11 +17,12 @@ from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, TooComplex
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, within
-from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.relations import Block, Opaque
 from duckanon.rewrite.algebra.translate import translate
 from duckanon.rewrite.bind import Bound, BoundTables, named
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.normalize.decorrelation import decorrelated
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.quote import takes_over
@@ -72,6 +73,22 @@ class Releases(Protocol):
 
     def cells(self, question: Any) -> int | None:
         """The number of cells of an answer, which follows from the domains; None if these are not at hand."""
+        ...
+
+    def drawn(self, question: Any) -> Any:
+        """The day on which a question was charged, if its answer is free now; else None."""
+        ...
+
+    def prepared(self, name: TableName) -> Sequence[Any]:
+        """What is prepared of a protected table, under its policy as it is and in its edition."""
+        ...
+
+    def not_prepared(self, why: Callable[[], str]) -> None:
+        """Note why a query does not follow from what is prepared: a sentence, which is made for who reads it."""
+        ...
+
+    def places(self, question: Any) -> Any:
+        """The cells of an answer that follows from what is prepared, from domains alone; None if they are many."""
         ...
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
@@ -145,6 +162,9 @@ class RuleContext:
         core = self._resolved(
             lambda resolver: resolver.shown(grouped.query, place, grouped.keys, grouped.aggregates), None
         )
+        if isinstance(core, Opaque) and ": " in core.reason:
+            # It says what to write instead.
+            raise NotFollowed(f"{core.reason}.")
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
         return core
@@ -176,6 +196,10 @@ class RuleContext:
             if not self._is_column_of(column, part, part) and self._is_around(column, around):
                 return column
         return None
+
+    def decorrelated(self, part: Node) -> tuple[Node, Node] | None:
+        """A subquery for one number that depends on the row around it, as a lookup by keys, and what has these."""
+        return decorrelated(part, lambda column: self._is_column_of(column, part, part) is True)
 
     def _is_around(self, column: Node, query: Node | None) -> bool:
         while query is not None:

@@ -6,14 +6,16 @@ out a rule makes the guard stricter, never weaker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.rewrite import metadata
+from duckanon.rewrite.algebra.expressions import Column
 from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, given, nodes_of, queries_in, sources, within
+from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.bind import named
 from duckanon.rewrite.calls import qualify
 from duckanon.rewrite.normalize.eager_aggregation import SourceColumns, aggregated_first
@@ -65,9 +67,22 @@ def calls_on_protected(context: RuleContext) -> None:
 
 
 def group_size_queries(context: RuleContext) -> None:
-    """Answer group-size queries in ordinary SQL by the release of group sizes, or note why one is not answered."""
+    """Answer group-size queries in ordinary SQL by the release of group sizes, or note why one is not answered.
+
+    Where there is no such release, `aggregate_queries` says why groups that are privacy units have no answer.
+    """
     for found in context.found(GroupSizes):
-        context.settle([found], found.node)
+        policy = context.policy(found.table)
+        if None not in (policy.unit, policy.max_size) or not _are_units(context, found):
+            context.settle([found], found.node)
+
+
+def _are_units(context: RuleContext, found: GroupSizes) -> bool:
+    """Whether groups are of one privacy unit each."""
+    tables = {one.number: one.relation.name for one in found.sources if isinstance(one.relation, Table)}
+    columns = [(tables.get(one.source), one.name) for one in found.unit if isinstance(one, Column)]
+    units = {name: fold(one.policy.privacy_unit or "") for name, one in context.catalog.protected.items()}
+    return any(name is not None and units.get(name) == column for name, column in columns)
 
 
 def conditional_tables(context: RuleContext) -> None:
@@ -87,11 +102,50 @@ def inner_parts(context: RuleContext) -> None:
     """Answer the subqueries that can be released by themselves, the outermost first.
 
     The query around them is then computed from the release. That needs no check: it sees nothing but the release.
+    Values with which protected records are compared or joined are asked for with the query around them.
     """
     for part in context.parts():
+        if _is_compared_with_records(context, part) or _is_joined_with_records(context, part):
+            continue
         found = [one for one in context.alone(part) if one.table in context.catalog.protected]
         if found:
             context.releases.answer(context, found, part)
+
+
+def _is_compared_with_records(context: RuleContext, part: Node) -> bool:
+    """Whether a query stands in WHERE of one that reads a protected table itself."""
+    where = part.find_ancestor(exp.Where, exp.Select)
+    if not isinstance(where, exp.Where):
+        return False
+    read = {id(node) for _, node in context.reads}
+    return any(id(one) in read for one in sources(where.parent))
+
+
+def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
+    """Whether a query stands in FROM, or in WITH, and records that are joined with it are compared with its numbers."""
+    read = {id(node) for _, node in context.reads}
+    numbers = {fold(one.alias_or_name) for one in part.expressions if any(True for _ in aggregates_of(one))}
+    if isinstance(part.parent, exp.CTE):
+        name = fold(part.parent.alias)
+        places = [one for one in nodes_of(context.bound.query, exp.Table) if not one.db and fold(one.name) == name]
+    else:
+        places = [part.parent] if isinstance(part.parent, exp.Subquery) else []
+    around = [(one, one.find_ancestor(exp.Select)) for one in places if isinstance(one.parent, exp.From | exp.Join)]
+    return any(
+        query is not None
+        and any(id(other) in read for other in sources(query) if other is not one)
+        and numbers & {fold(column.name) for column in _compared(query)}
+        for one, query in around
+    )
+
+
+def _compared(query: Node) -> Iterator[Node]:
+    """The columns in what a SELECT asks of each row that it joins: its conditions, and what its aggregates are of."""
+    asked = [query.args.get("where"), *(one.args.get("on") for one in query.args.get("joins") or [])]
+    asked += [each for one in query.expressions for each in aggregates_of(one)]
+    for one in asked:
+        if one is not None:
+            yield from nodes_of(one, exp.Column)
 
 
 def parts_of_queries(context: RuleContext) -> None:
@@ -124,7 +178,9 @@ def aggregate_queries(context: RuleContext) -> None:
             if reason is not None and aggregates_itself(part):
                 outer = context.outer_column(part)
                 if outer is not None:
-                    reason = context.not_answered(_comparison(outer), _CORRELATED)
+                    reason = _looked_up(context, part, outer)
+                if reason is None:
+                    continue
                 context.reasons += [(Aggregates.shown, name, reason) for name in dict.fromkeys(read)]
 
 
@@ -133,6 +189,25 @@ def _is_asked(query: Node) -> bool:
     rest = [part for part in (query.args.get(one) for one in ("having", "qualify", "order")) if part is not None]
     computed = any(True for part in rest for _ in aggregates_of(part))
     return aggregates_itself(query) or computed or bool(nodes_of(query, exp.Window))
+
+
+def _looked_up(context: RuleContext, part: Node, outer: Node) -> str | None:
+    """Replace a subquery that depends on a row of open tables by a lookup in noisy numbers by keys.
+
+    outer: a column of that row in it. Returns why there are none, else None.
+    """
+    found = context.decorrelated(part)
+    if found is None:
+        return context.not_answered(_comparison(outer), _CORRELATED)
+    lookup, grouped = found
+    take_back = context.tried(part, lookup)
+    if context.releases.follows(context, grouped):
+        return None
+    reason = context.releases.with_noise(context, grouped)
+    if reason is None:
+        return None
+    take_back()
+    return context.not_answered(_comparison(outer), reason.rpartition("` cannot be answered. ")[2])
 
 
 _CORRELATED = (

@@ -16,6 +16,8 @@ _VALUES = frozenset({"current_date", "current_time", "current_timestamp", "local
 _OPERANDS = frozenset(
     {"left", "right", "input", "lower", "upper", "children", "child", "when_expr", "then_expr", "else_expr"}
 )
+# A list that is written out, in place of what else DuckDB's trees have of it.
+_LIST = "list"
 # Where DuckDB has no position.
 _NOWHERE = 2**64 - 1
 # In bytes, of a part whose end is not known.
@@ -85,6 +87,9 @@ def _unsigned(operand: Any) -> Any:
 
 def _function(node: dict[str, Any]) -> dict[str, Any]:
     name = str(node.get("function_name")).lower()
+    if name == "list_value" and node.get("schema") in ("", "main") and not node.get("filter"):
+        parts = node.get("children", [one.get("expression") for one in node.get("arguments") or []])
+        return {"class": "FUNCTION", _LIST: node.get("alias", ""), "children": parts}
     given = node.get("arguments")
     if isinstance(given, list):
         given = [{**one, "expression": _unsigned(one["expression"])} if "expression" in one else one for one in given]
@@ -112,7 +117,9 @@ def _constant(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operator(node: dict[str, Any]) -> dict[str, Any]:
-    """`x IS NOT NULL` as `NOT x IS NULL`."""
+    """`x IS NOT NULL` as `NOT x IS NULL`, and `ARRAY[x, y]` as `[x, y]`, as far as DuckDB's versions have them."""
+    if node.get("type") == "ARRAY_CONSTRUCTOR":
+        return {"class": "FUNCTION", _LIST: node.get("alias", ""), "children": node.get("children")}
     if node.get("type") != "OPERATOR_IS_NOT_NULL":
         return node
     inner = {**node, "type": "OPERATOR_IS_NULL", "alias": ""}

@@ -9,22 +9,27 @@ from fractions import Fraction
 from duckanon.catalog.names import fold, quoted
 from duckanon.rewrite.algebra.constants import NUMBER, TEXT, decimal_type, folded, own_step, type_name
 from duckanon.rewrite.algebra.expressions import Cast, Column, Expr, Star, Unclear, has, is_windowed
-from duckanon.rewrite.algebra.filters import scalar
+from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.order import in_order
-from duckanon.rewrite.algebra.relations import Block, Relation, Table, Union
+from duckanon.rewrite.algebra.relations import Block, Relation, Table, Union, is_protected
 from duckanon.rewrite.algebra.scalars import of_constant
+from duckanon.units import laterals
+from duckanon.units.bought import AcrossUnits, bought, unasked
 from duckanon.units.fields import UNIT_ITSELF, Field, Made
 from duckanon.units.grouping import Groups
 from duckanon.units.joins import Join
 from duckanon.units.leaves import rows_of
+from duckanon.units.lifting import lifted
 from duckanon.units.relation import Joined, Part, Shown
 from duckanon.units.scope import NotLocal, Scope
 from duckanon.units.unions import output_names, united
+from duckanon.units.values import computed
+from duckanon.units.windows import Windows, as_first_rows, first_rows, numbered
 
 Over = Callable[[Expr], Expr]
-_ACROSS = (
-    "Groups of records of several units are counted first, with noise: group by the unit's column too, to compute "
-    "within each unit."
+_LIMITED = (
+    "LIMIT is not followed within a unit: number the rows by row_number() with the unit's column in PARTITION BY, and "
+    "keep those up to a number."
 )
 
 
@@ -42,7 +47,7 @@ class Builder:
         if isinstance(read, Table):
             return rows_of(self.scope, read, number, used, owned=owned)
         if isinstance(read, Block):
-            made, names = self.block(read)
+            made, names = self._own_or_bought(read)
         elif isinstance(read, Union):
             made, columns = united(self, read)
             names = dict(zip(map(fold, output_names(read)), columns, strict=True))
@@ -55,23 +60,77 @@ class Builder:
             self.scope.call(number, one, names[one])
         return made
 
+    def _own_or_bought(self, block: Block) -> tuple[Made, dict[str, str]]:
+        """The relation of a block: what each unit has, or numbers of all units together, which have noise."""
+        whole = block if block.keys is None else replace(block, limited=False)
+        across = self._across(whole)
+        if across is not None:
+            return bought(self.scope, block, across)
+        if block.limited:
+            raise NotLocal(_LIMITED)
+        return self.block(whole)
+
+    def flat(self, block: Block) -> Block:
+        """The block whose sources neither depend on each other nor compute of their groups. Raises NotLocal."""
+        return lifted(laterals.joined(block), self.is_across)
+
+    def is_across(self, block: Block) -> bool:
+        """Whether a block groups records of several units."""
+        return self._across(block) is not None
+
+    def _across(self, block: Block) -> AcrossUnits | None:
+        """What is known of a block that groups records of several units; None for others.
+
+        It is found out once, so that the work does not double with each query around it.
+        """
+        scope, known = self.scope, self.scope.across
+        if block not in known:
+            known[block] = None
+            try:
+                Builder(Scope(scope.catalog, scope.public, scope.today, unasked, known)).block(block)
+            except AcrossUnits as across:
+                known[block] = across
+            except (NotLocal, NotTotal):
+                pass
+        found = known[block]
+        assert found is None or isinstance(found, AcrossUnits)
+        return found
+
     def joined(self, block: Block, *, owned: bool = True) -> tuple[Made, list[Expr], Over]:
         """What a block reads, joined; its other conditions; and what writes its expressions over the joined columns."""
         return Join(self, block, owned=owned).made()
 
     def block(self, block: Block, *, owned: bool = True) -> tuple[Made, dict[str, str]]:
         """The relation of a block, and its columns by the folded names of its outputs."""
-        if block.limited or block.qualify or block.distinct or block.sets or block.spread:
-            raise NotLocal(
-                "LIMIT, QUALIFY, windows, DISTINCT ON and grouping sets are not followed within a unit: leave them "
-                "out, or ask for the least or the largest value with min, max and GROUP BY."
-            )
-        if any(is_windowed(one) or has(one, (Star, Unclear)) for one in block.expressions()):
-            raise NotLocal("Windows and stars are not followed within a unit: name the columns, and group by the unit.")
-        made, where, over = self.joined(block, owned=owned)
+        if block.limited and is_protected(block):
+            raise NotLocal(_LIMITED)
+        if block.limited:
+            block = first_rows(block, ())
+        if block.sets or block.spread:
+            raise NotLocal("Grouping sets and PIVOT are not followed within a unit: group by the columns themselves.")
+        if any(has(one, (Star, Unclear)) for one in block.expressions()):
+            raise NotLocal("A star, a macro or a whole record is not followed within a unit: name the columns.")
+        block = self.flat(as_first_rows(block))
+        windowed = any(map(is_windowed, block.expressions()))
+        made, where, over = self.joined(block, owned=owned or windowed)
         if block.keys is None:
-            return self._projected(made, where, [(one.name, over(one.expr)) for one in block.outputs])
+            qualify = [over(one) for one in in_order(block.qualify)]
+            return self._windowed(made, where, [(one.name, over(one.expr)) for one in block.outputs], qualify)
         return self._grouped(block, made, where, over)
+
+    def _windowed(
+        self, made: Made, where: Sequence[Expr], outputs: Sequence[tuple[str, Expr]], qualify: Sequence[Expr]
+    ) -> tuple[Made, dict[str, str]]:
+        """The rows that meet conditions, with what windows over them compute. qualify: conditions on that."""
+        if not any(map(is_windowed, (*(one for _, one in outputs), *qualify))):
+            return self._projected(made, [*where, *qualify], outputs)
+        shown = tuple(Shown(one, quoted([one])) for one in made.fields)
+        tests = tuple(sorted(self.scope.written(one, made.fields) for one in where))
+        rows = Joined((Part(made.relation, unit=made.shows_unit),), tests, shown)
+        windows = Windows(self.scope, replace(made, relation=rows))
+        computed = [(name, windows.over(one)) for name, one in outputs]
+        kept = [windows.over(one) for one in qualify]
+        return self._projected(numbered(windows.made(), kept), kept, computed)
 
     def _projected(
         self, made: Made, where: Sequence[Expr], outputs: Sequence[tuple[str, Expr]]
@@ -84,14 +143,19 @@ class Builder:
         for output, expr in outputs:
             if isinstance(expr, Column):
                 name = expr.name
-                shown[name], fields[name] = Shown(name, quoted([name])), made.fields[name]
+                shown[name], field = Shown(name, quoted([name])), made.fields[name]
+                fields[name] = field if field.origin is not None else replace(field, called=output)
             else:
                 name = self.scope.new_name(output)
-                sql, fields[name] = self._computed(expr, made)
+                sql, field = self._computed(expr, made)
+                fields[name] = replace(field, called=output)
                 shown[name] = Shown(name, sql)
             names[fold(output)] = name
         tests = tuple(sorted(self.scope.written(one, made.fields) for one in where))
         relation = Joined((Part(made.relation, unit=made.shows_unit),), tests, tuple(shown.values()))
+        for name, one in fields.items():
+            if one.numbers is not None and not one.numbers <= fields.keys():
+                fields[name] = replace(one, numbers=None)
         return replace(made, relation=relation, fields=fields), names
 
     def _computed(self, expr: Expr, made: Made) -> tuple[str, Field]:
@@ -99,7 +163,7 @@ class Builder:
         value = folded(expr, self.scope.today)
         if value is None:
             sql, kind = scalar(expr, made.types, self.scope.today)
-            return sql, Field(kind)
+            return sql, computed(self.scope, expr, made.fields, kind)
         if value.value is None:
             return "NULL", Field("")
         number = value.value if isinstance(value.value, Fraction) else None
@@ -107,20 +171,29 @@ class Builder:
         bounds = None if number is None else (number, number, own_step(kind) or Fraction(1))
         return of_constant(value, kind).sql, Field(kind, bounds=bounds, listed=(expr,), never_null=True)
 
+    def _field(self, key: Expr, made: Made) -> Field:
+        """What is known of a key of all units together."""
+        if not isinstance(key, Column):
+            return Field(scalar(key, made.types, self.scope.today)[1])
+        known = made.fields[key.name]
+        origin = known.origin and replace(known.origin, source=self.scope.new_source())
+        return Field(known.kind, origin, known.bounds)
+
     def _grouped(self, block: Block, made: Made, where: Sequence[Expr], over: Over) -> tuple[Made, dict[str, str]]:
         """Groups of the rows of each unit."""
         keys = [over(one) for one in block.keys or ()]
         columns = {one.name for one in keys if isinstance(one, Column)}
         if made.shows_unit and not any(set(names) <= columns for names in made.fixes.values()):
-            raise NotLocal(_ACROSS)
+            raise AcrossUnits({one: self._field(one, made) for one in keys}, [over(one.expr) for one in block.outputs])
         groups = Groups(self.scope, made)
         names = frozenset(groups.key(one) for one in keys)
         outputs = [(one.name, groups.over(over(one.expr))) for one in block.outputs]
         having = [groups.over(over(one)) for one in in_order(block.having)]
+        qualify = [groups.over(over(one)) for one in in_order(block.qualify)]
         # The unit is always a key, so columns that only say which unit it is make no further difference.
         unique = names - set(made.fixes.get(UNIT_ITSELF, ())) if made.has_unit else names
         grouped = Made(
-            groups.relation(where),
+            replace(groups.relation(where), of_units=made.shows_unit and not unique),
             groups.fields,
             made.has_unit,
             made.rows if unique else 1,
@@ -129,7 +202,7 @@ class Builder:
             made.counted if unique else None,
             made.owned,
         )
-        return self._projected(grouped, having, outputs)
+        return self._windowed(grouped, having, outputs, qualify)
 
 
 def _kind_of(kind: str, number: Fraction | None) -> str:

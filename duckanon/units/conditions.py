@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
+from duckanon.rewrite.algebra.constants import WHOLE, ZONED, is_exact
 from duckanon.rewrite.algebra.expressions import (
     And,
     Column,
@@ -23,7 +24,13 @@ from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.units.scope import NotLocal, Scope
 
+# The types of whole numbers that a DOUBLE holds.
+_EXACT_AS_DOUBLE = {kind for kind, (low, high) in WHOLE.items() if low >= -(2**53) and high <= 2**53}
 _TURNED: dict[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "<>": "<>", "=": "="}
+NOT_TOLD_APART = (
+    "{} is joined by columns of the types {} and {}, of which one value may be equal to several others: compare "
+    "columns of one type."
+)
 _DEPENDS = "A subquery depends on its row in a way that is not followed: by = of columns it may."
 
 
@@ -61,14 +68,30 @@ def equated(condition: Expr) -> tuple[Column, Column] | None:
     return None
 
 
-class Equal:
-    """Classes of columns that conditions say are equal, by their names in relations."""
+def tells_apart(kind: str, other: str) -> bool:
+    """Whether values of two types are equal only where they are one value, so that no value is equal to two others.
 
-    def __init__(self, scope: Scope, conditions: Iterable[Expr]) -> None:
+    A DOUBLE is equal to many whole numbers beyond 2^53, and an infinite TIMESTAMP to all DATEs that are too far away.
+    Moments with a time zone are compared as TIMESTAMPs, and those that are too far away are infinite, too.
+    """
+    if ZONED in (kind, other):
+        return False
+    if kind == other or (is_exact(kind) and is_exact(other)):
+        return True
+    return {kind, other} <= {"FLOAT", "DOUBLE", *_EXACT_AS_DOUBLE}
+
+
+class Equal:
+    """Classes of columns that conditions say are equal, by their names in relations.
+
+    kinds: their types by name. What types do not tell apart is not in one class.
+    """
+
+    def __init__(self, scope: Scope, conditions: Iterable[Expr], kinds: Mapping[str, str]) -> None:
         self._classes: list[set[str]] = []
         for pair in filter(None, map(equated, conditions)):
-            names = {scope.name(one) for one in pair} - {""}
-            if len(names) == 2:
+            names = {scope.name(one) for one in pair} & kinds.keys()
+            if len(names) == 2 and tells_apart(*(kinds[one] for one in names)):
                 met = [one for one in self._classes if one & names]
                 self._classes = [one for one in self._classes if not one & names] + [names.union(*met)]
 
@@ -95,6 +118,15 @@ def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
     return inside, pairs
 
 
+def is_one_sided(query: Block, own: set[int]) -> bool:
+    """Whether one column of a subquery at most is compared with the row around it by something else than =."""
+    try:
+        _, pairs = apart(query, own)
+    except NotLocal:
+        return False
+    return sum(one.operator != "=" for one in pairs) <= 1
+
+
 def _pair(condition: Expr, own: set[int]) -> Pair:
     match condition:
         case Comparison(operator, left, right) if operator in _TURNED:
@@ -111,10 +143,21 @@ def _sides(expr: Expr, own: set[int]) -> set[bool]:
     return {one.source in own for one in columns_in([expr])}
 
 
-def is_negated(expr: Expr, nested: Nested) -> bool:
-    """Whether a subquery stands in an expression where NULL and false make a difference."""
-    if expr == nested:
+def tells_null_from_false(block: Block, nested: Nested) -> bool:
+    """Whether a subquery stands in a block where NULL and false make a difference: everywhere but in its conditions."""
+    conditions = [*block.where, *block.having, *block.qualify, *(each for one in block.sources for each in one.on)]
+    values = [one.expr for one in block.outputs]
+    values += [*(block.keys or ()), *(block.distinct or ()), *block.order]
+    return any(_is_negated(one, nested) for one in conditions) or any(_is_part(nested, one) for one in values)
+
+
+def _is_negated(condition: Expr, nested: Nested) -> bool:
+    if condition == nested:
         return False
-    if isinstance(expr, And | Or):
-        return is_negated(expr.left, nested) or is_negated(expr.right, nested)
+    if isinstance(condition, And | Or):
+        return _is_negated(condition.left, nested) or _is_negated(condition.right, nested)
+    return _is_part(nested, condition)
+
+
+def _is_part(nested: Nested, expr: Expr) -> bool:
     return any(one == nested for one in walk(expr))

@@ -38,17 +38,34 @@ class Origin:
 class Field:
     """A column of a relation.
 
-    kind: its type in DuckDB; empty for one of NULL alone. bounds: of a number that is computed within a unit. is_unit:
-    whether it is the privacy unit. never_null: whether it is known not to be NULL. listed: constants, of which its
-    values are; none: they may be others.
+    kind: its type in DuckDB; empty for one of NULL alone. bounds: of a number that is computed within a unit, or of a
+    date in days and a timestamp in microseconds since 1970. is_unit: whether it is the privacy unit. is_unit_or_null:
+    whether it is that, or NULL where a LEFT JOIN found nothing. never_null: whether it is known not to be NULL. listed:
+    constants, of which its values are, NULL as the last; none: they may be others. numbers: of a row number the columns
+    that, with the unit, say within which rows it numbers; None: no two rows with equal ones need differ in it. among:
+    of a UNION the columns of different tables whose values it has; none where they are of one, or of no table. lacks:
+    of a number that is computed within a unit the table's column for want of whose bounds it has none. unit: of dates,
+    the unit of time at whose starts they lie; empty if they may be others. called: the name that the statement gives
+    it, which is not part of the relation.
     """
 
     kind: str
     origin: Origin | None = None
     bounds: Bounds | None = None
     is_unit: bool = False
+    is_unit_or_null: bool = False
     never_null: bool = False
     listed: tuple[Expr, ...] = ()
+    numbers: frozenset[str] | None = None
+    among: tuple[Origin, ...] = ()
+    lacks: Origin | None = None
+    unit: str = ""
+    called: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its values are those of an open table."""
+        return self.origin is not None and self.origin.rows is not None
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 
 from duckanon.catalog.names import quoted
-from duckanon.rewrite.algebra.constants import WHOLE, digits
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Aggregate, Coalesce, Column, Constant, Expr, rebuilt
+from duckanon.rewrite.algebra.constants import WHOLE, digits, in_sql
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    SOMEWHERE,
+    Aggregate,
+    Coalesce,
+    Column,
+    Constant,
+    Direction,
+    Expr,
+    Window,
+    rebuilt,
+    walk,
+)
 from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
+from duckanon.rewrite.algebra.forms import parts_of_tuple
 from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.algebra.possible_values import or_null
 from duckanon.units.fields import Bounds, Field, Made
 from duckanon.units.relation import Grouped, Joined, Part, Shown
 from duckanon.units.scope import NotLocal, Scope
+from duckanon.units.values import computed
 
 # Sums of these could leave the widest type.
 _TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
 # Sums of decimals have 38 digits: so many values of this width fit into them as no table has.
-_WIDEST_DECIMAL = 24
+_DIGITS_OF_ROWS = 14
+_WIDEST_DECIMAL = 38 - _DIGITS_OF_ROWS
+# Decimals that are kept in 64 bits.
+_WIDEST_MEDIAN = 18
+# The aggregates that show a value of the row with the least or the largest of another, and which of both.
+EXTREME_BY = {
+    **dict.fromkeys(("arg_min", "argmin", "min_by"), "min"),
+    **dict.fromkeys(("arg_max", "argmax", "max_by"), "max"),
+}
+# The aggregates that show a value of the first or the last row in an order.
+IN_ORDER = ("first", "last", "any_value")
+# Those whose value is that of a row.
+_OF_ONE_ROW = ("min", "max", *EXTREME_BY, *IN_ORDER)
+
+
+def _columns(exprs: Iterable[Expr]) -> list[Column]:
+    return [one for expr in exprs for one in walk(expr) if isinstance(one, Column)]
 
 
 class Groups:
@@ -31,6 +62,8 @@ class Groups:
         self.keys: list[Shown] = []
         self._aggregates: list[Shown] = []
         self._columns: dict[Expr, Column] = {}
+        # The aggregates that are 0 where there is no row.
+        self._counts: set[str] = set()
 
     def key(self, expr: Expr, *, is_new: bool = False) -> str:
         """The column of the groups that has a key. is_new: whether it gets a name of its own."""
@@ -40,7 +73,7 @@ class Groups:
         else:
             name = self._scope.new_name("key")
             sql, kind = scalar(expr, self._made.types, self._scope.today)
-            self.fields[name] = Field(kind)
+            self.fields[name] = computed(self._scope, expr, self._made.fields, kind)
         self.keys.append(Shown(name, sql))
         self._columns[expr] = Column(SOMEWHERE, name)
         return name
@@ -54,8 +87,11 @@ class Groups:
         def change(one: Expr) -> Expr | None:
             if one in self._columns:
                 column = self._columns[one]
-                counts = is_optional and self.fields[column.name].never_null
+                counts = is_optional and column.name in self._counts
                 return Coalesce((column, Constant("0"))) if counts else column
+            if isinstance(one, Window):
+                # Its own function is over rows of the groups.
+                return one.over(one.call.with_parts(into), into)
             if isinstance(one, Aggregate):
                 self._aggregate(one)
                 return change(one)
@@ -63,21 +99,43 @@ class Groups:
                 raise NotLocal("A column of the groups is neither a key nor an aggregate.")
             return None
 
-        return rebuilt(expr, change)
+        def into(one: Expr) -> Expr:
+            return rebuilt(one, change)
+
+        return into(expr)
 
     def _aggregate(self, call: Aggregate) -> None:
         made = self._made
+        if any(self._scope.is_enum(made.fields.get(one.name)) for one in _columns(call.order)):
+            raise NotLocal("An ENUM is ordered by its list of values, which is not followed: order by another column.")
         of = made.fields[call.operands[0].name] if call.operands and isinstance(call.operands[0], Column) else None
+        of = of or self._computed(call)
         bounds = None if of is None else self._scope.bounds(of)
         found = aggregated(call, made.types, self._scope.today, made.rows, bounds)
         name = self._scope.new_name(call.name)
-        self._aggregates.append(Shown(name, found.sql))
-        self.fields[name] = Field(found.kind, bounds=found.bounds, never_null=found.counts)
-        if of is not None and of.origin is not None and call.name in ("min", "max"):
+        self._aggregates.append(Shown(name, found.sql()))
+        if found.counts:
+            self._counts.add(name)
+        lacks = None if of is None or bounds is not None or found.bounds is not None else of.origin or of.lacks
+        self.fields[name] = Field(found.kind, bounds=found.bounds, never_null=found.counts, lacks=lacks)
+        if of is not None and of.origin is not None and call.name in _OF_ONE_ROW:
             # The least of a column's values is one of them, so it has the column's domain.
-            origin = replace(of.origin, source=self._scope.new_source())
+            # Without a row that meets the conditions it is NULL.
+            optional = of.origin.optional or bool(call.where) or call.name in EXTREME_BY
+            origin = replace(of.origin, source=self._scope.new_source(), optional=optional)
             self.fields[name] = replace(self.fields[name], origin=origin)
+        elif of is not None and call.name in _OF_ONE_ROW:
+            listed = or_null(of.listed) if call.where or call.name in EXTREME_BY else of.listed
+            never_null = bool(listed) and NULL not in listed
+            self.fields[name] = replace(self.fields[name], listed=listed, never_null=never_null, unit=of.unit)
         self._columns[call] = Column(SOMEWHERE, name)
+
+    def _computed(self, call: Aggregate) -> Field | None:
+        """What is known of what an aggregate is of, where that is computed."""
+        if not call.operands:
+            return None
+        kind = scalar(call.operands[0], self._made.types, self._scope.today)[1]
+        return computed(self._scope, call.operands[0], self._made.fields, kind)
 
     def relation(self, where: Sequence[Expr]) -> Grouped:
         """The groups of the rows that meet conditions."""
@@ -90,15 +148,21 @@ class Groups:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """An aggregate of a group: its SQL and type. bounds: of its value, if the values that it is of have bounds.
+    """An aggregate of a group: its call and type. bounds: of its value, if the values that it is of have bounds.
 
-    counts: whether it is 0, not NULL, where there is no row.
+    counts: whether it is 0, not NULL, where there is no row. is_cast: whether the call has another type.
     """
 
-    sql: str
+    call: str
     kind: str
     bounds: Bounds | None = None
     counts: bool = False
+    is_cast: bool = False
+
+    def sql(self, over: str = "") -> str:
+        """It as SQL. over: a window."""
+        called = f"{self.call} {over}" if over else self.call
+        return f"CAST({called} AS {self.kind})" if self.is_cast else called
 
 
 def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int, bounds: Bounds | None) -> Aggregated:
@@ -107,10 +171,16 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
     Counts and sums are not cut to `rows`; their bounds are what they are clamped to where numbers leave the unit.
     Raises NotTotal for aggregates that could fail, or whose value depends on the order of rows.
     """
+    of_one_row = _of_one_row(call)
+    if of_one_row is not None:
+        return of_one_row(call, types, today, bounds)
     where = " AND ".join(written(one, types, today) for one in in_order(call.where))
     kept = f" FILTER (WHERE {where})" if where else ""
     if call.order or len(call.operands) > 1:
-        raise NotTotal("An aggregate within a unit has one argument and no order: use count, sum, avg, min or max.")
+        raise NotTotal(
+            "An aggregate within a unit has one argument and no order: use count, sum, avg, min or max, and for the "
+            "value of a first or last row arg_min, arg_max, first(x ORDER BY y) or last(x ORDER BY y)."
+        )
     counted = (Fraction(0), Fraction(rows), Fraction(1))
     if not call.operands:
         return Aggregated(f"system.main.count(*){kept}", "BIGINT", counted, counts=True)
@@ -121,12 +191,16 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
         case "count":
             distinct = "DISTINCT " if call.distinct else ""
             return Aggregated(f"system.main.count({distinct}{value}){kept}", "BIGINT", counted, counts=True)
-        case "sum" if not call.distinct:
-            return Aggregated(f"system.main.sum({value}){kept}", _type_of_sum(kind), _of_sum(bounds, rows))
-        case "avg" if not call.distinct:
+        case "sum":
+            return _sum(value, kind, kept, bounds, rows)
+        case "avg":
             # It is a quotient of an exact sum, so it is total where a sum is.
-            _type_of_sum(kind)
+            value, _ = _narrow(value, kind, bounds)
             return Aggregated(f"system.main.avg({value}){kept}", "DOUBLE", bounds and _finer(bounds))
+        case "median" if _has_median(kind):
+            own = digits(kind) is not None
+            found = f"system.main.median({value}){kept}"
+            return Aggregated(found, kind if own else "DOUBLE", bounds if own or bounds is None else _finer(bounds))
         case "min" | "max":
             return Aggregated(f"system.main.{call.name}({value}){kept}", kind, bounds)
         case "bool_and" | "bool_or" if kind == "BOOLEAN":
@@ -135,19 +209,99 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
     if call.name == "any_value":
         name = "The value of any of several rows, as by any_value or DISTINCT ON,"
     raise NotTotal(
-        f"{name} is not computed within a unit: count, sum of whole numbers and decimals, avg, min, max, bool_and "
-        "and bool_or are."
+        f"{name} is not computed within a unit: count, sum of whole numbers and decimals, avg, median, min, max, "
+        "bool_and and bool_or are."
     )
 
 
-def _type_of_sum(kind: str) -> str:
-    """DuckDB's type for a sum. Raises NotTotal."""
+def _sum(value: str, kind: str, kept: str, bounds: Bounds | None, rows: int) -> Aggregated:
+    """The sum of a value. kept: its FILTER. Raises NotTotal."""
+    value, kind = _narrow(value, kind, bounds)
+    found, decimal = f"system.main.sum({value}){kept}", digits(kind)
+    if decimal is None:
+        return Aggregated(found, "HUGEINT", _of_sum(bounds, rows))
+    # No more digits than sums of so many records have: so that they are computed with.
+    kind = f"DECIMAL({decimal[0] + _DIGITS_OF_ROWS},{decimal[1]})"
+    return Aggregated(found, kind, _of_sum(bounds, rows), is_cast=True)
+
+
+def _of_one_row(call: Aggregate) -> Callable[[Aggregate, Mapping[str, str], date, Bounds | None], Aggregated] | None:
+    """What writes an aggregate that shows a value of one row; None for other aggregates."""
+    if call.distinct:
+        return None
+    if call.name in IN_ORDER and call.order and len(call.operands) == 1:
+        return _of_first_row
+    return _of_extreme_row if call.name in EXTREME_BY and len(call.operands) == 2 and not call.order else None
+
+
+def _of_extreme_row(call: Aggregate, types: Mapping[str, str], today: date, bounds: Bounds | None) -> Aggregated:
+    """The value of the row that has the least or the largest of another, as arg_min and arg_max have it.
+
+    Of rows that tie it is that of the least or the largest value, so that it does not depend on their order.
+    """
+    value, kind = scalar(call.operands[0], types, today)
+    by = parts_of_tuple(call.operands[1])
+    places = [scalar(one, types, today)[0] for one in by or call.operands[1:]]
+    met = [written(one, types, today) for one in in_order(call.where)]
+    # A tuple is not NULL, whatever is in it.
+    met += [] if by else [f"{places[0]} IS NOT NULL"]
+    where = " AND ".join([*met, f"{value} IS NOT NULL"])
+    order = ", ".join(f"a{at} := {one}" for at, one in enumerate(places))
+    row = f"system.main.struct_pack({order}, b := {value})"
+    found = f"system.main.{EXTREME_BY[call.name]}({row}) FILTER (WHERE {where})"
+    return Aggregated(f"system.main.struct_extract({found}, 'b')", kind, bounds)
+
+
+def _of_first_row(call: Aggregate, types: Mapping[str, str], today: date, bounds: Bounds | None) -> Aggregated:
+    """The value of the first or the last row in an order, which goes on by all columns: so only equal rows tie."""
+    value, kind = scalar(call.operands[0], types, today)
+    met = [written(one, types, today) for one in in_order(call.where)]
+    if call.name == "any_value":
+        met.append(f"{value} IS NOT NULL")
+    ways = call.directions or (Direction(),) * len(call.order)
+    order = [
+        f"{scalar(one, types, today)[0]} {'DESC' if way.descending else 'ASC'} "
+        f"NULLS {'FIRST' if way.nulls_first else 'LAST'}"
+        for one, way in zip(call.order, ways, strict=True)
+    ]
+    order += [f"{quoted([one])} ASC NULLS LAST" for one in sorted(types)]
+    kept = f" FILTER (WHERE {' AND '.join(met)})" if met else ""
+    name = "last" if call.name == "last" else "first"
+    return Aggregated(f"system.main.{name}({value} ORDER BY {', '.join(order)}){kept}", kind, bounds)
+
+
+def _has_median(kind: str) -> bool:
+    """Whether the median of values of a type has a value whatever they are: two of them are subtracted in 64 bits."""
     decimal = digits(kind)
-    if decimal is not None and decimal[0] <= _WIDEST_DECIMAL:
-        return f"DECIMAL(38,{decimal[1]})"
-    if kind in WHOLE and kind not in _TOO_WIDE:
-        return "HUGEINT"
-    raise NotTotal("Within a unit whole numbers and decimals are added up: a sum of others depends on their order.")
+    return decimal[0] <= _WIDEST_MEDIAN if decimal is not None else kind in WHOLE and kind not in _TOO_WIDE
+
+
+def _narrow(value: str, kind: str, bounds: Bounds | None) -> tuple[str, str]:
+    """What is added up, as SQL of a type of which DuckDB's own sum cannot overflow. Raises NotTotal.
+
+    Wide decimals are clamped to their bounds.
+    """
+    decimal = digits(kind)
+    if decimal is None:
+        if kind in WHOLE and kind not in _TOO_WIDE:
+            return value, kind
+        raise NotTotal("Within a unit whole numbers and decimals are added up: a sum of others depends on their order.")
+    width, scale = decimal
+    if width <= _WIDEST_DECIMAL:
+        return value, kind
+    ends = None if bounds is None else bounds[:2]
+    if ends is None or any((one * 10**scale).denominator != 1 for one in ends):
+        raise NotTotal(
+            "A sum of decimals of so many digits could overflow within a unit: bounds for all columns in it, or a cast "
+            "to a narrower type, bound it."
+        )
+    needed = max(len(str(int(max(map(abs, ends)) * 10**scale))), scale)
+    if needed > _WIDEST_DECIMAL:
+        raise NotTotal("A sum of numbers with so wide bounds could overflow within a unit: round what is added up.")
+    low, high = (in_sql(one, kind) for one in ends)
+    clamped = f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {value} END"
+    narrow = f"DECIMAL({needed},{scale})"
+    return f"CAST({clamped} AS {narrow})", narrow
 
 
 def _of_sum(bounds: Bounds | None, rows: int) -> Bounds | None:

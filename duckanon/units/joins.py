@@ -8,27 +8,43 @@ Where several rows of a unit meet several others, each side is cut first, to as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Exists, Expr, Nested, Not, Star, has, walk
+from duckanon.rewrite.algebra.constants import plain
+from duckanon.rewrite.algebra.expressions import (
+    SOMEWHERE,
+    Column,
+    Comparison,
+    Exists,
+    Expr,
+    Nested,
+    Not,
+    Star,
+    has,
+    walk,
+)
+from duckanon.rewrite.algebra.filters import scalar
 from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.algebra.possible_values import or_null
 from duckanon.rewrite.algebra.relations import Block, Source, Table
 from duckanon.rewrite.algebra.rows import columns_in
-from duckanon.units.conditions import Equal, equated, factored
+from duckanon.units.conditions import NOT_TOLD_APART, Equal, equated, factored, tells_apart
 from duckanon.units.fields import Field, Fixes, Made
 from duckanon.units.relation import Cut, Joined, Part, Shown
 from duckanon.units.scope import NotLocal
 from duckanon.units.subqueries import Subqueries
+from duckanon.units.values import computed
+from duckanon.units.windows import numbered
 
 if TYPE_CHECKING:
     from duckanon.units.building import Builder
 
 _NOT_THE_SAME = (
-    "{} and {} are both protected, and nothing in the join says that their records are of one unit: add that the "
-    "columns of the unit, or those of a declared link, are equal."
+    "{}, and nothing in the join says that their records are of one unit: add that the columns of the unit, or those "
+    "of a declared link, are equal."
 )
 _FAN_OUT = (
     "{} has several rows for one record in this join, so a record would count several times: join by columns that are "
@@ -53,19 +69,28 @@ class Join:
         if not self._sources:
             raise NotLocal("The query reads no table.")
         self._made = self._read()
+        self._where = [self._by_columns(one) for one in self._where]
+        self._sources = [replace(one, on=frozenset(map(self._by_columns, one.on))) for one in self._sources]
         inner = {one.number for one in self._sources if one.join == "inner"}
         # What a LEFT JOIN finds is equal to nothing before WHERE.
-        self._equal = Equal(self._scope, (one for one in self._where if _sources_in(one) <= inner))
+        found = (one for one in self._where if _sources_in(one) <= inner)
+        self._equal = Equal(self._scope, found, _kinds(*(one.fields for one in self._made.values())))
         # The conditions of WHERE that the join has.
         self._met: set[Expr] = set()
+        self._made = {one.number: self._numbered(one) for one in self._sources}
 
     def made(self) -> tuple[Made, list[Expr], Callable[[Expr], Expr]]:
         """The relation, the conditions that are left, and what writes expressions over its columns. Raises NotLocal."""
         joined = self._put_together()
         subqueries = Subqueries(self._builder, self._block, joined, self._equal)
-        rest = [subqueries.over(one) for one in self._where if one not in self._met]
+        rest = [subqueries.over(one) for one in self._where if one not in self._met and not subqueries.keeps(one)]
         block = self._block
-        for expr in (*(one.expr for one in block.outputs), *(block.keys or ()), *block.having):
+        for expr in (
+            *(one.expr for one in block.outputs),
+            *(block.keys or ()),
+            *block.having,
+            *in_order(block.qualify),
+        ):
             # So all subqueries are known before the relation is complete.
             subqueries.over(expr)
         return subqueries.joined(), rest, subqueries.over
@@ -103,6 +128,29 @@ class Join:
             no.part = no.part or source.node
             raise
 
+    def _by_columns(self, condition: Expr) -> Expr:
+        """A condition that columns are equal, where it compares what is computed of a unit's records with a column."""
+        match condition:
+            case Comparison("=", Column() as column, other) | Comparison("=", other, Column() as column):
+                own = set() if isinstance(other, Column) or has(other, Nested) else _sources_in(other)
+                if len(own) == 1 and own <= self._made.keys() - {column.source}:
+                    (number,) = own
+                    if self._made[number].has_unit:
+                        return Comparison("=", self._computed(number, other), column)
+        return condition
+
+    def _computed(self, number: int, expr: Expr) -> Column:
+        """A column of a source that is computed of its others. number: the source's."""
+        made, over = self._made[number], self._scope.over(expr)
+        sql, kind = scalar(over, made.types, self._scope.today)
+        name = self._scope.new_name("key")
+        shown = (*_columns(made.fields), Shown(name, sql))
+        fields = {**made.fields, name: computed(self._scope, over, made.fields, kind)}
+        relation = Joined((Part(made.relation, unit=made.shows_unit),), (), shown)
+        self._made[number] = replace(made, relation=relation, fields=fields)
+        self._scope.call(number, name, name)
+        return Column(number, name)
+
     def _has_parent(self, child: Source) -> bool:
         """Whether each row of a linked table is joined with the record that it is linked to, which has its unit."""
         table = child.relation
@@ -125,6 +173,26 @@ class Join:
             for other in self._sources
         )
 
+    def _numbered(self, source: Source) -> Made:
+        """A source, of which conditions on its row numbers have left few rows."""
+        made = self._of(source)
+        numbers = {name for name, one in made.fields.items() if one.numbers is not None}
+        if source.join == "inner":
+            own = [one for one in self._where if self._reads(one, numbers) and self._is_over(one, made.fields)]
+            if own:
+                self._met.update(own)
+                tests = tuple(sorted(self._scope.written(self._scope.over(one), made.fields) for one in own))
+                relation = Joined((Part(made.relation, unit=made.shows_unit),), tests, _columns(made.fields))
+                made = numbered(replace(made, relation=relation), map(self._scope.over, own))
+        if len(self._sources) == 1:
+            return made
+        # In a join a row may stand several times, and its number with it.
+        return replace(made, fields={name: replace(one, numbers=None) for name, one in made.fields.items()})
+
+    def _reads(self, condition: Expr, names: set[str]) -> bool:
+        columns = {self._scope.name(one) for one in walk(condition) if isinstance(one, Column)}
+        return bool(columns & names) and not has(condition, Nested)
+
     # --- the join -----------------------------------------------------------------------------------------------------
 
     def _put_together(self) -> Made:
@@ -135,8 +203,12 @@ class Join:
         if not local and any(self._of(one).has_unit for one in left):
             raise NotLocal(_FROM_OPEN, next(one.node for one in left if self._of(one).has_unit))
         joined = self._inner([*local, *(one for one in inner if one not in local)])
+        same = list(local)
         for one in left:
-            joined = self._with_left(joined, one, local)
+            joined = self._with_left(joined, one, same)
+            if self._of(one).has_unit:
+                # A row of it that is found has the unit, so what is equal to its unit's column has, too.
+                same.append(one)
         return joined
 
     def _of(self, source: Source) -> Made:
@@ -150,7 +222,7 @@ class Join:
         while waiting:
             following = next((one for one in waiting if self._is_same(one, ordered, self._equal)), None)
             if following is None:
-                raise NotLocal(_NOT_THE_SAME.format(_named(waiting[0]), _named(ordered[0])), waiting[0].node)
+                raise NotLocal(_not_the_same(waiting[0], ordered[0]), waiting[0].node)
             ordered.append(following)
             waiting.remove(following)
         return ordered
@@ -176,8 +248,13 @@ class Join:
             relation = self._cut(now) if one.number in cut else now.relation
             parts.append(Part(relation, "inner", self._conditions_on(fields), now.shows_unit))
         has_unit = any(self._of(one).has_unit for one in order)
+        fields |= {name: replace(fields[name], is_unit=True, never_null=True) for name in self._units(fields)}
         relation = Joined(tuple(parts), (), _columns(fields))
         return Made(relation, fields, has_unit, rows, unique, fixes, counted, self._owned)
+
+    def _units(self, fields: Mapping[str, Field]) -> set[str]:
+        """The columns that are the unit, as the join's conditions say."""
+        return {other for name, one in fields.items() if one.is_unit for other in self._equal.of(name)} & fields.keys()
 
     def _conditions_on(self, fields: dict[str, Field]) -> tuple[str, ...]:
         """The equations of columns that are not met yet and can be now."""
@@ -188,7 +265,7 @@ class Join:
                 found.append(self._scope.written(self._scope.over(condition), fields))
         return tuple(sorted(found))
 
-    def _is_over(self, condition: Expr, fields: dict[str, Field]) -> bool:
+    def _is_over(self, condition: Expr, fields: Mapping[str, Field]) -> bool:
         """Whether a condition reads columns of a relation alone."""
         return all(self._scope.name(one) in fields for one in walk(condition) if isinstance(one, Column))
 
@@ -202,7 +279,7 @@ class Join:
         """
         local = [one for one in order if self._of(one).has_unit]
         if not local:
-            return 1, None, frozenset(), frozenset()
+            return 1, None, self._of(order[0]).unique if len(order) == 1 else frozenset(), frozenset()
         reached = {one.number: self._reached({one.number}, order) for one in local}
         first = max(local, key=lambda one: len(reached[one.number]))
         all_reached, several = reached[first.number], [first]
@@ -210,7 +287,7 @@ class Join:
             further = next((one for one in local if one.number not in all_reached), None)
             if further is None:
                 repeated = next(one for one in order if one.number not in all_reached)
-                raise NotLocal(_FAN_OUT.format(_named(repeated)), repeated.node)
+                raise self._fans_out(repeated)
             all_reached = self._reached(all_reached | {further.number}, order)
             several.append(further)
         now, rows = self._of(first), 1
@@ -228,6 +305,23 @@ class Join:
             if not new:
                 return numbers
             numbers = numbers | new
+
+    def _fans_out(self, source: Source) -> NotLocal:
+        """Why a source is not followed of which a row may meet several."""
+        kinds = _kinds(*(one.fields for one in self._made.values()))
+        own = self._of(source).fields
+        for pair in filter(None, map(equated, [*self._where, *source.on])):
+            names = [self._scope.name(one) for one in pair]
+            if set(names) <= kinds.keys() and own.keys() & set(names):
+                one, other = (kinds[name] for name in names)
+                if not tells_apart(one, other):
+                    return NotLocal(NOT_TOLD_APART.format(_named(source), plain(one), plain(other)), source.node)
+        return NotLocal(_FAN_OUT.format(_named(source)), source.node)
+
+    def _told_apart(self, condition: Expr, kinds: Mapping[str, str]) -> set[str]:
+        """The names of columns that a condition says are one value."""
+        names = {self._scope.name(one) for one in equated(condition) or ()} & kinds.keys()
+        return names if len(names) == 2 and tells_apart(*(kinds[one] for one in names)) else set()
 
     def _is_found(self, made: Made, known: set[str]) -> bool:
         columns = frozenset(name for name in made.fields if self._equal.of(name) & known)
@@ -247,11 +341,15 @@ class Join:
 
     # --- LEFT JOIN ----------------------------------------------------------------------------------------------------
 
-    def _with_left(self, joined: Made, source: Source, local: Sequence[Source]) -> Made:
-        """The relation with a source whose columns are NULL where none of its rows meets the conditions."""
+    def _with_left(self, joined: Made, source: Source, same: Sequence[Source]) -> Made:
+        """The relation with a source whose columns are NULL where none of its rows meets the conditions.
+
+        same: the sources so far of which each row that is found has the unit.
+        """
         now = self._of(source)
-        if now.has_unit and not self._is_same(source, local, Equal(self._scope, source.on)):
-            raise NotLocal(_NOT_THE_SAME.format(_named(source), _named(local[0])), source.node)
+        equal = Equal(self._scope, source.on, _kinds(joined.fields, now.fields))
+        if now.has_unit and not self._is_same(source, same, equal):
+            raise NotLocal(_not_the_same(source, same[0]), source.node)
         if any(has(one, Nested) for one in source.on):
             raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.", source.node)
         new = {
@@ -259,8 +357,10 @@ class Join:
                 one,
                 never_null=False,
                 is_unit=False,
-                listed=(),
+                is_unit_or_null=now.has_unit and (one.is_unit or one.is_unit_or_null),
+                listed=or_null(one.listed),
                 origin=one.origin and replace(one.origin, optional=True),
+                among=tuple(replace(each, optional=True) for each in one.among),
             )
             for name, one in now.fields.items()
         }
@@ -275,11 +375,12 @@ class Join:
     def _left_counted(self, joined: Made, source: Source) -> tuple[int, TableName | None, frozenset[frozenset[str]]]:
         """As `_counted`, with a LEFT JOIN: its rows are those so far, or more where one meets several."""
         now = self._of(source)
-        columns = {self._scope.name(one) for each in source.on for one in equated(each) or ()}
+        kinds = _kinds(joined.fields, now.fields)
+        columns = {name for each in source.on for name in self._told_apart(each, kinds)}
         if self._scope.is_unique(now, frozenset(columns & now.fields.keys())):
             return joined.rows, joined.counted, joined.unique
         if not now.has_unit:
-            raise NotLocal(_FAN_OUT.format(_named(source)), source.node)
+            raise self._fans_out(source)
         if not any(one <= columns & joined.fields.keys() for one in joined.unique):
             raise NotLocal(_SEVERAL_LEFT, source.node)
         # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
@@ -295,13 +396,28 @@ def _conditions(block: Block) -> list[Expr]:
             found.append(probe if one.join == "semi" else Not(probe))
         elif one.join not in ("inner", "left"):
             raise NotLocal(
-                "FULL, RIGHT and LATERAL joins are not followed: write them as LEFT or inner joins.", one.node
+                "LATERAL is not followed within a unit: join a subquery that numbers the rows by row_number() with the "
+                "unit's column in PARTITION BY, and keep those up to a number."
+                if one.join == "lateral"
+                else "FULL and RIGHT joins are not followed: write them as LEFT or inner joins.",
+                one.node,
             )
     return found
 
 
+def _kinds(*several: Mapping[str, Field]) -> dict[str, str]:
+    """The types of columns by name."""
+    return {name: one.kind for fields in several for name, one in fields.items()}
+
+
 def _sources_in(condition: Expr) -> set[int]:
     return {one.source for one in walk(condition) if isinstance(one, Column)}
+
+
+def _not_the_same(source: Source, other: Source) -> str:
+    first, second = _named(source), _named(other)
+    of_one = f"{first} is joined with itself"
+    return _NOT_THE_SAME.format(of_one if first == second else f"{first} and {second} are both protected")
 
 
 def _columns(fields: Iterable[str]) -> tuple[Shown, ...]:

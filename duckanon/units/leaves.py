@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from duckanon.catalog.links import canonical
+from duckanon.catalog.links import canonical, own_unit
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Protected, Stored
 from duckanon.governance.locations import Location
@@ -51,17 +51,18 @@ def _records(scope: Scope, name: TableName, number: int, used: Sequence[str], *,
     steps, root = _steps(scope, name)
     unit, kind = _unit(scope, name, root)
     scope.unit_kinds.add(kind)
-    own_unit = _own_unit(protected, steps, fold(unit))
+    own = own_unit(scope.protected, name)
     shown, fields, names = [], {}, {}
     for column in used:
         called = names[fold(column)] = scope.call(number, fold(column), scope.new_name(column, name.object))
         value, own_kind = _value(stored, column)
-        is_unit = fold(column) == own_unit
+        is_unit = fold(column) == own
         shown.append(Shown(called, value))
-        fields[called] = Field(own_kind, Origin(number, name, fold(column)), is_unit=is_unit, never_null=is_unit)
+        never_null = is_unit or fold(column) in stored.required
+        fields[called] = Field(own_kind, Origin(number, name, fold(column)), is_unit=is_unit, never_null=never_null)
     fixes = _fixes(protected, name, names)
-    if own_unit in names:
-        fixes[UNIT_ITSELF] = (names[own_unit],)
+    if own in names:
+        fixes[UNIT_ITSELF] = (names[own],)
     for link in protected.policy.links:
         # A record without a parent has no owner, so it is not there.
         fields |= {
@@ -75,7 +76,7 @@ def _records(scope: Scope, name: TableName, number: int, used: Sequence[str], *,
         kind == "text",
         tuple(steps) if owned else (),
     )
-    unique = _unique(stored, names, own_unit)
+    unique = _unique(stored, names, own)
     return Made(relation, fields, True, protected.policy.contributions, unique, fixes, name, owned)
 
 
@@ -116,18 +117,6 @@ def _unit(scope: Scope, name: TableName, root: TableName) -> tuple[str, str]:
     if found is None and kind in ("DOUBLE", "FLOAT"):
         raise NotLocal(f"The units of {name.object} are floats, which are not compared: ask the steward for others.")
     return {fold(one): one for one in stored.columns}[fold(unit)], found or kind
-
-
-def _own_unit(protected: Protected, steps: Sequence[Step], unit: str) -> str | None:
-    """The table's own column that is the unit, folded; None if it has none.
-
-    A link to the very column of the unit has its value, as that of orders to the customers' numbers.
-    """
-    if not steps:
-        return unit
-    (link,) = protected.policy.links
-    own = {fold(theirs): fold(mine) for mine, theirs in zip(link.columns, link.parent_columns, strict=True)}
-    return own.get(unit) if len(steps) == 1 else None
 
 
 def _value(stored: Stored, column: str) -> tuple[str, str]:

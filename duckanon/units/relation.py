@@ -50,6 +50,16 @@ class Relation(ABC):
         """The relations that it is made of."""
         return ()
 
+    @property
+    def has_one_row(self) -> bool:
+        """Whether each unit has one row at most, whatever its records are, and by no table's key."""
+        return False
+
+    @property
+    def leaves_rows_out(self) -> bool:
+        """Whether some rows of a unit may be left out because there are too many of them."""
+        return any(part.leaves_rows_out for part in self.parts)
+
     def leaves(self) -> Iterator[Relation]:
         """The tables that it reads, in order and with repetitions."""
         if not self.parts:
@@ -135,23 +145,35 @@ class OpenRows(Relation):
 
 @dataclass(frozen=True)
 class Answered(Relation):
-    """The noisy answer to another question: one number, which was paid for and is the same whatever the records are.
+    """The noisy answer to another question: rows that were paid for, and are the same whatever the records are.
 
-    query: of the stored answer, for that number, in pieces between which the answer's table stands. location: of that
-    table, whose name says which question it answers.
+    query: of the stored answer, for these rows, in pieces between which the answer's table stands. location: of that
+    table, whose name says which question it answers. columns: the names and types of the query's columns, in order.
     """
 
-    column: str
     query: tuple[str, ...]
     location: Location
+    columns: tuple[tuple[str, str], ...] = ()
 
     def sql(self, path: Path) -> str:
-        return f"SELECT TRY_CAST(({path(self.location).join(self.query)}) AS DOUBLE) AS {quoted([self.column])}"
+        places = [f"c{at}" for at in range(len(self.columns))]
+        shown = [
+            # Text as bytes, as that of every table.
+            f"system.main.decode(system.main.encode(CAST({place} AS VARCHAR))) AS {quoted([name])}"
+            if kind == "VARCHAR"
+            else f"TRY_CAST({place} AS {kind}) AS {quoted([name])}"
+            for place, (name, kind) in zip(places, self.columns, strict=True)
+        ]
+        answer = f'({path(self.location).join(self.query)}) AS "duckanon.answer"({", ".join(places)})'
+        return f"SELECT {', '.join(shown)} FROM {answer}"
+
+
+_JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A relation in a join. how: inner or left. on: conditions, all of which hold, over the columns so far.
+    """A relation in a join. how: a key of `_JOINS`. on: conditions, all of which hold, over the columns so far.
 
     unit: whether it has the unit's column, which is compared too.
     """
@@ -167,7 +189,8 @@ class Joined(Relation):
     """Rows put together where all have one unit, with rows of open tables, filtered and computed row by row.
 
     A row is made of rows of one unit, so it leaves with that unit and with no other. The first part has a unit if any
-    has; the others with one are joined where theirs is the same, which is part of the join.
+    has; the others with one are joined where theirs is the same, which is part of the join. So a semijoin or an
+    antijoin keeps or leaves out a row by rows of its own unit.
     """
 
     joined: tuple[Part, ...]
@@ -178,6 +201,13 @@ class Joined(Relation):
     def parts(self) -> tuple[Relation, ...]:
         return tuple(one.relation for one in self.joined)
 
+    @property
+    def has_one_row(self) -> bool:
+        first, *rest = self.joined
+        return first.relation.has_one_row and all(
+            part.how in ("semi", "anti") or (part.unit and part.relation.has_one_row) for part in rest
+        )
+
     def sql(self, path: Path) -> str:
         first, *rest = self.joined
         source = f"({first.relation.sql(path)}) AS j0"
@@ -185,8 +215,7 @@ class Joined(Relation):
             met = list(part.on)
             if first.unit and part.unit:
                 met.insert(0, f"{quoted(['j0', UNIT])} = {quoted([f'j{at}', UNIT])}")
-            how = "LEFT JOIN" if part.how == "left" else "JOIN"
-            source += f" {how} ({part.relation.sql(path)}) AS j{at} ON {' AND '.join(met) or 'true'}"
+            source += f" {_JOINS[part.how]} ({part.relation.sql(path)}) AS j{at} ON {' AND '.join(met) or 'true'}"
         unit = [f"{quoted(['j0', UNIT])} AS {quoted([UNIT])}"] if first.unit else []
         shown = ", ".join([*unit, *map(str, self.shown)]) or _NOTHING
         where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
@@ -197,17 +226,23 @@ class Joined(Relation):
 class Grouped(Relation):
     """Groups of the rows of one unit, with aggregates that do not depend on their order.
 
-    The unit is one of the keys, so no group has rows of two units. has_unit: False for open rows alone.
+    The unit is one of the keys, so no group has rows of two units. has_unit: False for open rows alone. of_units:
+    whether all other keys say only which unit it is, so that each unit has one group.
     """
 
     relation: Relation
     keys: tuple[Shown, ...]
     aggregates: tuple[Shown, ...]
     has_unit: bool = True
+    of_units: bool = False
 
     @property
     def parts(self) -> tuple[Relation, ...]:
         return (self.relation,)
+
+    @property
+    def has_one_row(self) -> bool:
+        return self.of_units
 
     def sql(self, path: Path) -> str:
         unit = [quoted([UNIT])] if self.has_unit else []
@@ -215,6 +250,29 @@ class Grouped(Relation):
         by = ", ".join([*unit, *(one.sql for one in self.keys)])
         grouped = f" GROUP BY {by}" if by else ""
         return f"SELECT {shown} FROM ({self.relation.sql(path)}) AS g{grouped}"
+
+
+@dataclass(frozen=True)
+class Windowed(Relation):
+    """Rows with columns that are computed over other rows of the same unit.
+
+    The unit is in each window's PARTITION BY, and what depends on the order of rows sees them in a total one, so a
+    column follows from the unit's own rows.
+    """
+
+    relation: Relation
+    columns: tuple[Shown, ...]
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.relation,)
+
+    @property
+    def has_one_row(self) -> bool:
+        return self.relation.has_one_row
+
+    def sql(self, path: Path) -> str:
+        return f"SELECT *, {', '.join(map(str, self.columns))} FROM ({self.relation.sql(path)}) AS w"
 
 
 @dataclass(frozen=True)
@@ -250,6 +308,10 @@ class Cut(Relation):
     @property
     def parts(self) -> tuple[Relation, ...]:
         return (self.relation,)
+
+    @property
+    def leaves_rows_out(self) -> bool:
+        return True
 
     def sql(self, path: Path) -> str:
         row = ", ".join(quoted([one]) for one in (UNIT, *self.columns))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.units.fields import Bounds, Field, Made
 from duckanon.units.relation import Answered, OpenRows
+from duckanon.units.uniqueness import no_two_share
 
 
 class NotLocal(Exception):
@@ -23,6 +24,10 @@ class NotLocal(Exception):
     def __init__(self, reason: str, part: Any = None) -> None:
         super().__init__(reason)
         self.part = part
+
+
+class OtherUnits(NotLocal):
+    """A subquery asks records of other units than the one of its row. part: the subquery."""
 
 
 class Public(Protocol):
@@ -41,11 +46,20 @@ class Scope:
     """What the relations of one statement share.
 
     catalog: what may be seen. public: what is known of open tables. today: what `current_date` stands for. ask: makes
-    a question of its own of a query for one value of all units, whose noisy answer stands in its place.
+    a question of its own of a query for numbers of all units, whose noisy answer stands in its place. across: of
+    blocks that were looked at, what is known of those that group records of several units; None for others.
     """
 
-    def __init__(self, catalog: Catalog, public: Public, today: date, ask: Callable[[Block], Answered]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        public: Public,
+        today: date,
+        ask: Callable[[Block], Answered],
+        across: dict[Block, NotLocal | None] | None = None,
+    ) -> None:
         self.catalog, self.public, self.today, self.ask = catalog, public, today, ask
+        self.across: dict[Block, NotLocal | None] = {} if across is None else across
         # The protected tables that are read, and by what their units are identified.
         self.read: dict[TableName, Protected] = {}
         self.unit_kinds: set[str] = set()
@@ -101,6 +115,13 @@ class Scope:
 
         return rebuilt(expr, change)
 
+    def is_enum(self, field: Field | None) -> bool:
+        """Whether a column is text here and an ENUM in its table, which is ordered by its list of values."""
+        if field is None or field.origin is None:
+            return False
+        stored = self.catalog.stored(field.origin.table)
+        return stored is not None and stored.types[field.origin.column].startswith("ENUM(")
+
     def written(self, condition: Expr, fields: Mapping[str, Field]) -> str:
         """A condition over a relation's columns, as SQL that cannot fail. Raises NotTotal."""
         return written(condition, {name: one.kind for name, one in fields.items()}, self.today)
@@ -118,10 +139,7 @@ class Scope:
             return True
         if not isinstance(made.relation, OpenRows) or not columns:
             return False
-        by = ", ".join(quoted([one]) for one in sorted(columns))
-        known = " AND ".join(f"{quoted([one])} IS NOT NULL" for one in sorted(columns))
-        grouped = f"SELECT 1 FROM ({of_open(made)}) AS r WHERE {known} GROUP BY {by} HAVING system.main.count(*) > 1"
-        return self.holds(f"SELECT NOT EXISTS ({grouped})")
+        return self.holds(no_two_share(f"({of_open(made)})", columns))
 
     def bounds(self, one: Field) -> Bounds | None:
         """The bounds of a number: computed ones, those of the policy, or those of an open table's values."""
@@ -132,10 +150,21 @@ class Scope:
             return None if step is None else self._of_values(one.origin.rows, one.origin.column, step)
         declared = {fold(name): each for name, each in self.protected[one.origin.table].policy.bounds.items()}
         found = declared.get(one.origin.column)
-        if found is None or one.kind in ("DATE", "TIMESTAMP"):
+        if found is None or one.kind in ("DATE", "TIMESTAMP", "VARCHAR"):
             return None
         low, high, *steps = map(Fraction, found)
         return low, high, (steps[0] if steps else step or Fraction(1))
+
+    def moments(self, one: Field) -> Bounds | None:
+        """The bounds of a date in days, or of a timestamp in microseconds: computed ones, or those of the policy."""
+        if one.bounds is not None or one.origin is None or one.origin.rows is not None:
+            return one.bounds
+        ends = self.protected[one.origin.table].policy.moments(one.origin.column)
+        if ends is None:
+            return None
+        unit = timedelta(days=1) if one.kind == "DATE" else timedelta(microseconds=1)
+        low, high = ((datetime.fromisoformat(each) - datetime(1970, 1, 1)) // unit for each in ends)
+        return Fraction(low), Fraction(high), Fraction(1)
 
     def _of_values(self, rows: OpenRows, column: str, step: Fraction) -> Bounds | None:
         name = quoted([column])

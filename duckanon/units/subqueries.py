@@ -13,7 +13,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.rewrite.algebra.constants import plain
 from duckanon.rewrite.algebra.expressions import (
+    NULL,
     SOMEWHERE,
     TRUE,
     And,
@@ -21,21 +23,40 @@ from duckanon.rewrite.algebra.expressions import (
     Column,
     Comparison,
     Constant,
+    Exists,
     Expr,
     InQuery,
     Is,
     Nested,
+    Not,
     Or,
     ScalarQuery,
     has,
+    is_windowed,
     rebuilt,
+    walk,
 )
-from duckanon.rewrite.algebra.relations import Block, Output, Table, is_protected
-from duckanon.units.conditions import Equal, Pair, apart, is_negated
+from duckanon.rewrite.algebra.filters import scalar
+from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.algebra.possible_values import or_null
+from duckanon.rewrite.algebra.relations import Block, Output, Source, Table, is_protected
+from duckanon.rewrite.algebra.rows import columns_in, is_closed
+from duckanon.rewrite.normalize.windows import distinct_on
+from duckanon.units.conditions import (
+    NOT_TOLD_APART,
+    Equal,
+    Pair,
+    apart,
+    is_one_sided,
+    tells_apart,
+    tells_null_from_false,
+)
 from duckanon.units.fields import Field, Made
 from duckanon.units.grouping import Groups
-from duckanon.units.relation import Grouped, Joined, Part, Shown
-from duckanon.units.scope import NotLocal, of_open
+from duckanon.units.relation import Answered, Cut, Grouped, Joined, Part, Shown
+from duckanon.units.scope import NotLocal, OtherUnits, of_open
+from duckanon.units.uniqueness import no_two_share
+from duckanon.units.windows import as_first_rows, first_rows
 
 if TYPE_CHECKING:
     from duckanon.units.building import Builder
@@ -45,9 +66,37 @@ _OTHER_UNITS = (
     "A subquery asks records of other units than the one of its row: compare the units' columns too, as in "
     "`a.unit = b.unit`."
 )
+_ALL_UNITS = (
+    "NOT IN of columns that may be NULL, or IN as a value, asks the records of all units: compare the units' columns "
+    "too, as in `a.unit = b.unit`, or write NOT EXISTS or EXISTS."
+)
+_AGGREGATED = (
+    "A subquery of EXISTS or IN that aggregates the records of its row is not followed: compare the aggregate itself, "
+    "or group by the protected table's unit."
+)
+_NOT_FOLLOWED = (
+    "A subquery with LIMIT, grouping sets or UNION is not followed here: write it as a condition, or as an aggregate "
+    "such as max."
+)
 _NO_VALUE = (
     "A subquery for a value is followed where it is an aggregate of what it reads, without GROUP BY: write max or min."
 )
+
+
+def _is_plain(query: Block) -> bool:
+    """Whether all rows that meet its conditions are its rows, without windows and DISTINCT ON."""
+    bounded = query.limited or query.sets or query.spread or query.qualify or distinct_on(query)
+    return not bounded and not any(is_windowed(one.expr) for one in query.outputs)
+
+
+def _equal_columns(condition: Expr, inner: set[str]) -> tuple[str, Expr] | None:
+    """A subquery's column and what it is equal to in the row around it. inner: the names of the subquery's columns."""
+    match condition:
+        case Comparison("=", Column(name=name), other) if name in inner:
+            return name, other
+        case Comparison("=", other, Column(name=name)) if name in inner:
+            return name, other
+    return None
 
 
 class Subqueries:
@@ -89,25 +138,115 @@ class Subqueries:
 
     def _looked_up(self, nested: Nested) -> Expr:
         query = nested.query
-        if not isinstance(query, Block) or query.limited or query.qualify or query.sets or query.spread:
-            raise NotLocal(
-                "A subquery with LIMIT, QUALIFY, grouping sets or UNION is not followed here: write it as a condition, "
-                "or as an aggregate such as max."
-            )
+        if isinstance(nested, InQuery) and isinstance(query, Block) and self._is_bought(query):
+            query = self._read_of(query)
+        if not isinstance(query, Block) or query.sets or query.spread or (query.limited and query.first is None):
+            raise NotLocal(_NOT_FOLLOWED)
+        if query.limited and not isinstance(nested, ScalarQuery):
+            query = self._first_of_all(query)
+        if distinct_on(query):
+            query = as_first_rows(query)
+        query = self._builder.flat(query)
         if isinstance(nested, ScalarQuery):
+            if query.qualify or any(is_windowed(one.expr) for one in query.outputs):
+                raise NotLocal(_NO_VALUE)
             return self._value(query)
         return self._found(nested, query)
 
+    def _first_of_all(self, query: Block) -> Block:
+        """The first rows of a query of open tables, which are the same whatever the row around it is."""
+        if is_protected(query) or not is_closed(query):
+            raise NotLocal(_NOT_FOLLOWED)
+        return first_rows(query, ())
+
+    def _is_bought(self, query: Block) -> bool:
+        """Whether a query groups records of several units, without depending on the row around it."""
+        return bool(query.keys) and self._builder.is_across(replace(query, limited=False))
+
+    def _read_of(self, query: Block) -> Block:
+        """A query that reads the rows of another."""
+        number = self._scope.new_source()
+        outputs = tuple(Output(one.name, Column(number, fold(one.name))) for one in query.outputs)
+        return Block((Source(number, query),), outputs)
+
     # --- EXISTS and IN ------------------------------------------------------------------------------------------------
+
+    def keeps(self, condition: Expr) -> bool:
+        """Keep the rows that meet a condition of EXISTS or IN alone, by a semijoin or an antijoin.
+
+        Returns whether it is such a condition; else nothing is done.
+        """
+        nested = condition.operand if isinstance(condition, Not) else condition
+        is_exists = isinstance(nested, Exists)
+        if not (is_exists or (isinstance(condition, InQuery))) or nested in self._known:
+            return False
+        assert isinstance(nested, Nested)
+        query = nested.query
+        if isinstance(query, Block) and not is_exists and self._is_bought(query):
+            query = self._read_of(query)
+        if not isinstance(query, Block) or not _is_plain(query):
+            return False
+        own = {one.number for one in query.sources}
+        if is_exists and not isinstance(condition, Not) and not is_one_sided(query, own):
+            self._parts.append(self._semijoined(query, own))
+            return True
+        _, pairs = apart(query, own)
+        if any(one.operator != "=" for one in pairs) or (is_exists and not pairs):
+            return False
+        made, _, inner, outer = self._asked(nested, query)
+        on = [Comparison("=", Column(SOMEWHERE, mine), theirs) for mine, theirs in zip(inner, outer, strict=True)]
+        fields = {**self._fields, **made.fields}
+        written = tuple(sorted(self._scope.written(one, fields) for one in on))
+        how = "anti" if isinstance(condition, Not) else "semi"
+        self._parts.append(Part(made.relation, how, written, made.shows_unit))
+        return True
+
+    def _semijoined(self, query: Block, own: set[int]) -> Part:
+        """Whether some row of a subquery meets all conditions, whatever they compare.
+
+        The rows of a unit are cut to as many as count, so that each row is compared with no more.
+        """
+        scope = self._scope
+        if query.keys is not None:
+            raise NotLocal(_AGGREGATED)
+        asked = [one for one in in_order(query.where) if any(column.source not in own for column in columns_in([one]))]
+        columns = {one for each in asked for one in walk(each) if isinstance(one, Column) and one.source in own}
+        outputs = tuple(Output(f"_dk_{at}", one) for at, one in enumerate(sorted(columns, key=repr)))
+        bare = replace(query, where=query.where - set(asked), outputs=outputs, order=(), distinct=None)
+        made, names = self._builder.block(bare)
+        inner: dict[Expr, Column] = {one.expr: Column(SOMEWHERE, names[one.name]) for one in outputs}
+        over = [self.over(rebuilt(one, inner.get)) for one in asked]
+        equal = [pair for one in over if (pair := _equal_columns(one, set(names.values()))) is not None]
+        self._check_units(made, equal)
+        if not made.shows_unit:
+            raise NotLocal(_OTHER_UNITS)
+        on = tuple(sorted(scope.written(one, {**self._fields, **made.fields}) for one in over))
+        return Part(Cut(made.relation, made.rows, tuple(sorted(made.fields))), "semi", on, made.shows_unit)
 
     def _found(self, nested: Nested, query: Block) -> Expr:
         """Whether a row is found."""
-        inside, pairs = apart(query, {one.number for one in query.sources})
-        if query.keys == () or (pairs and query.keys is not None and query.having):
+        made, pairs, inner, outer = self._asked(nested, query)
+        met = self._attached(made, pairs, inner, outer)
+        if not isinstance(nested, InQuery) or self._is_two_valued(made, inner[0], outer[0], nested):
+            return met
+        if any(one.operator != "=" for one in pairs):
             raise NotLocal(
-                "A subquery of EXISTS or IN that aggregates the records of its row is not followed: compare the "
-                "aggregate itself, or group by the protected table's unit."
+                "NOT IN of columns that may be NULL is followed where all other columns are compared by =: write NOT "
+                "EXISTS."
             )
+        if made.has_unit and not self._is_of_unit(made, list(zip(inner[1:], outer[1:], strict=True))):
+            # With NULL on one side it is NULL because there are rows at all, or others with NULL, whosever they are.
+            raise NotLocal(_ALL_UNITS)
+        return Or(met, self._unknown(made, pairs[1:], inner, outer))
+
+    def _asked(self, nested: Nested, query: Block) -> tuple[Made, list[Pair], list[str], list[Expr]]:
+        """The rows of a subquery of EXISTS or IN, and what of them is compared with what of the row around it.
+
+        Returns the relation, the comparisons, its columns in them, and the expressions over the row.
+        """
+        bare, pairs = self._apart(query)
+        if query.keys == () or (pairs and query.keys is not None and query.having):
+            raise NotLocal(_AGGREGATED)
         if isinstance(nested, InQuery):
             if len(query.outputs) != 1:
                 raise NotLocal("IN takes a subquery with one column.")
@@ -118,15 +257,52 @@ class Subqueries:
                 "the comparisons out."
             )
         outputs = tuple(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs))
-        bare = replace(query, where=frozenset(inside), outputs=outputs, order=(), distinct=None)
+        bare = replace(bare, outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
         inner = [names[one.name] for one in outputs]
         outer = [self.over(one.outer) for one in pairs]
         equal = [(mine, theirs) for pair, mine, theirs in zip(pairs, inner, outer, strict=True) if pair.operator == "="]
         self._check_units(made, equal)
-        if isinstance(nested, InQuery) and not self._is_two_valued(made, inner[0], outer[0], nested):
-            raise NotLocal("NOT IN of columns that may be NULL is not followed: write NOT EXISTS.")
-        return self._attached(made, pairs, inner, outer)
+        return made, pairs, inner, outer
+
+    def _unknown(self, made: Made, pairs: Sequence[Pair], inner: Sequence[str], outer: Sequence[Expr]) -> Expr:
+        """NULL where IN is NULL if nothing is found, else false: there are rows, and they or the row around have NULL.
+
+        pairs: the comparisons beside that of IN, whose columns are the first of `inner` and `outer`.
+        """
+        total, known, null = map(self._scope.new_name, ("rows", "known", "null"))
+        shown = (
+            Shown(total, "system.main.count(*)"),
+            Shown(known, f"system.main.count({quoted([inner[0]])})"),
+            Shown(null, "CAST(NULL AS BOOLEAN)"),
+        )
+        fields = {total: Field("BIGINT"), known: Field("BIGINT"), null: Field("BOOLEAN")}
+        keys: dict[str, Expr] = {}
+        of_keys = []
+        for _, column, value in zip(pairs, inner[1:], outer[1:], strict=True):
+            name = self._scope.new_name(column)
+            of_keys.append(Shown(name, quoted([column])))
+            fields[name], keys[name] = made.fields[column], value
+        self._attach(Grouped(made.relation, tuple(of_keys), shown, made.shows_unit), keys, fields)
+        rows = Column(SOMEWHERE, total)
+        is_null = Or(Is(outer[0], NULL), Comparison("<", Column(SOMEWHERE, known), rows))
+        is_asked = Comparison(">", Coalesce((rows, Constant("0"))), Constant("0"))
+        return And(And(is_asked, is_null), Column(SOMEWHERE, null))
+
+    def _apart(self, query: Block) -> tuple[Block, list[Pair]]:
+        """A subquery without the conditions that compare it with the row around it, and these."""
+        own = {one.number for one in query.sources}
+        if not query.qualify and not any(is_windowed(one.expr) for one in query.outputs):
+            inside, pairs = apart(query, own)
+            return replace(query, where=frozenset(inside)), pairs
+        if any(one.source not in own for one in columns_in(query.where)):
+            raise NotLocal(
+                "A window over the rows that a condition on the row around it leaves is not followed: compute it in a "
+                "subquery in FROM, and compare around that."
+            )
+        # What windows are over is the same for all rows around it.
+        inside, pairs = apart(replace(query, where=query.qualify), own)
+        return replace(query, qualify=frozenset(inside)), pairs
 
     def _attached(self, made: Made, pairs: Sequence[Pair], inner: Sequence[str], outer: Sequence[Expr]) -> Expr:
         """Whether there is a group of the rows that meet all comparisons."""
@@ -181,7 +357,7 @@ class Subqueries:
         is_known = isinstance(outer, Column) and self._fields[outer.name].never_null
         if is_known and made.fields[inner].never_null:
             return True
-        return not any(is_negated(one, nested) for one in self._block.expressions())
+        return not tells_null_from_false(self._block, nested)
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -190,8 +366,17 @@ class Subqueries:
         inside, pairs = apart(query, {one.number for one in query.sources})
         if len(query.outputs) != 1:
             raise NotLocal(_NO_VALUE)
+        if query.limited and not pairs:
+            query = self._first_of_all(query)
         if query.keys != () and not pairs and not is_protected(query):
             return self._only_value(query)
+        if query.keys is None and pairs and all(one.operator == "=" for one in pairs):
+            whole = replace(query, where=frozenset(inside))
+            if query.limited:
+                whole = first_rows(whole, (one.inner for one in pairs))
+            return self._value_by_keys(whole, pairs)
+        if query.limited:
+            raise NotLocal(_NOT_FOLLOWED)
         if query.keys != () or query.having:
             raise NotLocal(_NO_VALUE)
         if any(one.operator != "=" for one in pairs):
@@ -223,10 +408,39 @@ class Subqueries:
         self._attach(relation, {}, {new: replace(made.fields[name], never_null=False)})
         return Column(SOMEWHERE, new)
 
+    def _value_by_keys(self, query: Block, pairs: Sequence[Pair]) -> Expr:
+        """The value of the only row that has equal columns: of the unit, of open tables, or of numbers with noise."""
+        columns = [f"_dk_{at}" for at in range(len(pairs))]
+        keyed = tuple(Output(name, one.inner) for name, one in zip(columns, pairs, strict=True))
+        made, names = self._builder.block(replace(query, outputs=(*query.outputs, *keyed), order=()))
+        value, keys = names[fold(query.outputs[0].name)], [names[one] for one in columns]
+        if not self._is_only(made, keys):
+            raise NotLocal(_NO_VALUE)
+        self._check_units(made, [(name, self.over(one.outer)) for name, one in zip(keys, pairs, strict=True)])
+        new = self._scope.new_name(value)
+        known = made.fields[value]
+        fields = {new: replace(known, origin=known.origin and replace(known.origin, optional=True))}
+        shown, equal = [], {}
+        for name, pair in zip(keys, pairs, strict=True):
+            key = self._scope.new_name(name)
+            shown.append(Shown(key, quoted([name])))
+            fields[key], equal[key] = made.fields[name], self.over(pair.outer)
+        only = Shown(new, f"system.main.max({quoted([value])})")
+        self._attach(Grouped(made.relation, tuple(shown), (only,), made.shows_unit), equal, fields)
+        return Column(SOMEWHERE, new)
+
+    def _is_only(self, made: Made, keys: Sequence[str]) -> bool:
+        """Whether no two rows of a relation (with a unit: of one unit) have equal keys."""
+        if any(one <= set(keys) for one in made.unique):
+            return True
+        if made.has_unit or any(isinstance(one, Answered) for one in made.relation.leaves()):
+            return False
+        return self._scope.holds(no_two_share(f"({of_open(made)})", keys))
+
     def _bought(self, query: Block) -> Expr:
         """A value of all units together: the answer to a question of its own, which has noise and is paid for."""
         name = self._scope.new_name("value")
-        answer = replace(self._scope.ask(query), column=name)
+        answer = replace(self._scope.ask(query), columns=((name, "DOUBLE"),))
         relation = Grouped(answer, (), (Shown(name, f"system.main.max({quoted([name])})"),), has_unit=False)
         self._attach(relation, {}, {name: Field("DOUBLE")})
         return Column(SOMEWHERE, name)
@@ -234,9 +448,24 @@ class Subqueries:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _attach(self, relation: Grouped, keys: dict[str, Expr], fields: dict[str, Field]) -> None:
-        """Join groups, of which each row finds one at most. keys: what their keys are equal to."""
+        """Join groups, of which each row finds one at most. keys: what their keys are equal to. Raises NotLocal."""
+        kinds = {name: one.kind for name, one in self._fields.items()}
+        for name, value in keys.items():
+            kind = scalar(value, kinds, self._scope.today)[1]
+            if not tells_apart(fields[name].kind, kind):
+                raise NotLocal(NOT_TOLD_APART.format("A subquery", plain(fields[name].kind), plain(kind)))
         # Where no group is found they are NULL, even the unit.
-        self._fields |= {name: replace(one, is_unit=False, never_null=False, listed=()) for name, one in fields.items()}
+        self._fields |= {
+            name: replace(
+                one,
+                origin=one.origin and replace(one.origin, optional=True),
+                is_unit=False,
+                never_null=False,
+                listed=or_null(one.listed),
+                numbers=None,
+            )
+            for name, one in fields.items()
+        }
         on = sorted(
             self._scope.written(Comparison("=", Column(SOMEWHERE, name), value), self._fields)
             for name, value in keys.items()
@@ -255,11 +484,14 @@ class Subqueries:
                 "A condition on rows of open tables cannot ask protected records: count the records, which has an "
                 "answer with noise, and compare that."
             )
+        if not self._is_of_unit(made, equal):
+            raise OtherUnits(_OTHER_UNITS)
+
+    def _is_of_unit(self, made: Made, equal: Sequence[tuple[str, Expr]]) -> bool:
+        """Whether equal columns make the rows of a subquery those of the row's own unit."""
         same = {name: one.name for name, one in equal if isinstance(one, Column)}
-        for fixed, names in made.fixes.items():
-            theirs = self._outer.fixes.get(fixed, ())
-            if theirs and all(
-                same.get(mine) in self._equal.of(other) for mine, other in zip(names, theirs, strict=True)
-            ):
-                return
-        raise NotLocal(_OTHER_UNITS)
+        return any(
+            bool(theirs := self._outer.fixes.get(fixed, ()))
+            and all(same.get(mine) in self._equal.of(other) for mine, other in zip(names, theirs, strict=True))
+            for fixed, names in made.fixes.items()
+        )

@@ -7,18 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, quoted
-from duckanon.rewrite.algebra.constants import WHOLE, digits
+from duckanon.rewrite.algebra.possible_values import in_order
 from duckanon.rewrite.algebra.relations import Block, Relation, Union
-from duckanon.rewrite.algebra.scalars import together
+from duckanon.rewrite.algebra.scalars import Scalar, together, widened
 from duckanon.units.fields import Bounds, Field, Fixes, Made
 from duckanon.units.relation import Joined, Part, Shown, United
 from duckanon.units.scope import NotLocal
 
 if TYPE_CHECKING:
     from duckanon.units.building import Builder
-
-# The digits that hold all whole numbers of a type.
-_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.items()}
 
 
 def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
@@ -77,7 +74,9 @@ def _renamed(made: Made, columns: Sequence[str], fields: dict[str, Field]) -> Jo
     shown = []
     for (name, field), column in zip(fields.items(), columns, strict=True):
         value = quoted([column])
-        shown.append(Shown(name, value if made.fields[column].kind == field.kind else f"CAST({value} AS {field.kind})"))
+        kind = made.fields[column].kind
+        cast = widened(Scalar(value, kind), field.kind).sql if kind else f"CAST({value} AS {field.kind})"
+        shown.append(Shown(name, cast))
     return Joined((Part(made.relation),), (), tuple(shown))
 
 
@@ -101,12 +100,17 @@ def _common(fields: Sequence[Field], source: int) -> Field:
     listed = [one.listed for one in fields]
     first = fields[0].origin if len(origins) == 1 else None
     optional = any(one.origin is not None and one.origin.optional for one in fields)
+    kinds = {one.kind for one in fields}
+    among = [one.among or (one.origin,) for one in fields] if len(kinds) == 1 and first is None else []
+    known = [one for each in among for one in each if one is not None]
     return Field(
-        _kind_together(sorted({one.kind for one in fields} - {""})),
+        _kind_together(sorted(kinds - {""})),
         first and replace(first, source=source, optional=optional),
         is_unit=all(one.is_unit for one in fields),
         never_null=all(one.never_null for one in fields),
-        listed=tuple(dict.fromkeys(each for one in listed for each in one)) if all(listed) else (),
+        listed=in_order(each for one in listed for each in one) if all(listed) else (),
+        among=tuple(known) if len(known) == sum(map(len, among)) else (),
+        unit=fields[0].unit if len({one.unit for one in fields}) == 1 else "",
     )
 
 
@@ -114,15 +118,7 @@ def _kind_together(kinds: Sequence[str]) -> str:
     """The type that holds all values of several. Raises NotTotal."""
     if not kinds:
         return "INTEGER"
-    decimals = [digits(one) or ((_DIGITS[one], 0) if one in WHOLE else None) for one in kinds]
-    known = [one for one in decimals if one is not None]
-    if len(kinds) == 1 or len(known) < len(kinds) or not any(map(digits, kinds)):
-        return together(kinds, [])
-    scale = max(one[1] for one in known)
-    width = scale + max(one[0] - one[1] for one in known)
-    if width > 38:
-        raise NotLocal("The numbers of a UNION do not fit into one type: cast them to DOUBLE.")
-    return f"DECIMAL({width},{scale})"
+    return together(kinds, [])
 
 
 def _widest(bounds: Sequence[Bounds | None]) -> Bounds | None:

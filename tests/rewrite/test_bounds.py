@@ -174,6 +174,8 @@ def holds(condition: Expr, record: Record) -> bool:
 def _arithmetic(expr: Any, a: Fraction, b: Fraction) -> Fraction:
     if expr.operator == "//":
         return Fraction(int(a / b))
+    if expr.operator == "%":
+        return a - b * int(a / b)
     return (
         a + b if expr.operator == "+" else a - b if expr.operator == "-" else a * b if expr.operator == "*" else a / b
     )
@@ -259,7 +261,7 @@ def larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(Arithmetic, st.sampled_from(["+", "-", "*"]), inner, inner),
         st.builds(Arithmetic, st.sampled_from(["+", "-", "*"]), inner, inner),
         st.builds(lambda one, by: Arithmetic("/", one, by), inner.filter(_has_columns), st.sampled_from(CONSTANTS[1:])),
-        st.builds(lambda one, by: Arithmetic("//", one, by), st.sampled_from(NUMBERS), st.sampled_from(CONSTANTS[1:])),
+        st.builds(Arithmetic, st.sampled_from(["//", "%"]), st.sampled_from(NUMBERS), st.sampled_from(CONSTANTS[1:])),
         st.builds(Negative, inner),
         st.builds(lambda when, one, other: Case((Branch(when, one),), other), known, inner, inner | st.just(NULL)),
         st.builds(
@@ -301,6 +303,27 @@ def test_it_is_the_value_of_the_twin_within_its_bounds(
                 continue
             assert own * found.step == meant, record
             assert found.low <= own <= found.high
+
+    check()
+
+
+def test_quotients_of_two_numbers_of_a_record_are_rounded_towards_zero(
+    con: duckdb.DuckDBPyConnection, records: list[dict[str, Any]]
+) -> None:
+    @given(EXPRESSIONS.filter(_has_columns), EXPRESSIONS.filter(_has_columns))
+    def check(one: Expr, other: Expr) -> None:
+        try:
+            found = bounded(Arithmetic("/", one, other), columns())
+            assume(not bounded(other, columns()).constant)
+        except NotBounded:
+            assume(False)
+        for own, record in zip(steps(con, found), records, strict=True):
+            a, b = value(one, record), value(other, record)
+            assert (own is None) == (a is None or not b), record
+            if own is not None and a is not None and b:
+                assert own == int(a / b / found.step), record
+                assert found.low <= own <= found.high
+                assert abs(own * found.step - a / b) <= found.error
 
     check()
 
@@ -377,9 +400,8 @@ def test_the_order_in_which_it_is_written_makes_no_difference(one: Expr, other: 
     ("expr", "said"),
     [
         (Arithmetic("*", PRICE, Column(1, "free")), "no bounds for free, .* bounds := {'free': \\[least, largest\\]}"),
-        (Arithmetic("/", PRICE, N), "divided by constants"),
-        (Arithmetic("/", PRICE, Constant("0")), "divided by constants|zero"),
-        (Function("length", (Column(1, "s"),)), "length of a text"),
+        (Arithmetic("/", PRICE, Constant("0")), "divided by others than zero|divided by zero"),
+        (Function("length", (Column(1, "s"),)), "bounds for the length of s"),
         (Function("ln", (PRICE,)), "may be computed by"),
         (Arithmetic("-", Column(1, "moment"), Column(1, "moment")), "date_diff"),
         (Arithmetic("+", Column(1, "sent"), Column(1, "came")), "Dates are subtracted"),
@@ -388,7 +410,7 @@ def test_the_order_in_which_it_is_written_makes_no_difference(one: Expr, other: 
         (Arithmetic("*", PRICE, Column(1, "nowhere")), "no column nowhere"),
         (Cast(PRICE, "INTEGER"), "cast to INTEGER"),
         (Cast(Arithmetic("*", N, N), "TINYINT"), "cast to TINYINT"),
-        (Arithmetic("%", N, Constant("3")), "may be computed by"),
+        (Arithmetic("%", OFF, Constant("3")), "% is for whole numbers"),
     ],
 )
 def test_what_has_no_bounds_is_told_why(expr: Expr, said: str) -> None:

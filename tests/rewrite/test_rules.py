@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from duckanon.engines.noise import Laplace
+from duckanon.engines.noise_tails import least_width
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
-from duckanon.releases.intervals import spread
+from duckanon.releases.paid_questions import AggregatesQuestion
 from duckanon.rewrite import rule_context, rules
 from duckanon.rewrite.normalize.resolve import Resolver
 from tests.rewrite.fixtures import FIXTURES, Entry, entries
@@ -99,10 +101,13 @@ def test_what_a_policy_does_not_offer() -> None:
 def test_noise_follows_the_privacy_unit(asked: str, scale: Fraction) -> None:
     """Two records of a unit count, and epsilon is one half."""
     (one,) = decided(asked).answers
-    assert (one.scale, one.epsilon) == (scale, Fraction(1, 2))
+    assert isinstance(one, AggregatesQuestion)
+    ((measure, _),) = one.measures
+    assert (one.noise(measure), one.epsilon) == (Laplace(scale), Fraction(1, 2))
     if "DISTINCT" not in asked:
         (alone,) = decided(asked, privacy_unit=None, rows_per_unit=None).answers
-        assert alone.scale == 2
+        assert isinstance(alone, AggregatesQuestion)
+        assert alone.noise(measure) == Laplace(Fraction(2))
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(2), Fraction(12), Fraction(50)])
@@ -114,8 +119,9 @@ def test_the_spread_is_the_least_that_holds_95_per_cent(scale: Fraction) -> None
     def beyond(m: int) -> float:
         return 2 * a ** (m + 1) / (1 + a)
 
-    assert beyond(spread(scale)) <= 0.05
-    assert spread(scale) == 0 or beyond(spread(scale) - 1) > 0.05
+    width = least_width(Laplace(scale), 1)
+    assert beyond(width) <= 0.05
+    assert width == 0 or beyond(width - 1) > 0.05
 
 
 def test_one_question_is_charged_once() -> None:

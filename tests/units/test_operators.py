@@ -29,6 +29,30 @@ OPERATORS = {
     "groups": "SELECT count(*), sum(q.n) FROM (SELECT c, day, count(*) AS n FROM calls GROUP BY c, day) q WHERE q.n > 1",  # noqa: E501
     "groups, joined": "SELECT c.nation, sum(q.n) FROM customer c JOIN "
     "(SELECT c, count(*) AS n FROM orders GROUP BY c) q ON q.c = c.c GROUP BY c.nation",
+    "row numbers": "SELECT prio, count(*) FROM (SELECT c, prio, row_number() OVER (PARTITION BY c ORDER BY day) AS n "
+    "FROM orders) q WHERE q.n <= 2 GROUP BY prio",
+    "the row before": "SELECT count(*), sum(q.d) FROM (SELECT length - lag(length) OVER (PARTITION BY c ORDER BY day) "
+    "AS d FROM calls) q",
+    "the first row": "SELECT p, count(*) FROM (SELECT c, first(prio ORDER BY day DESC, total) AS p FROM orders "
+    "GROUP BY c) q GROUP BY p",
+    "the last row met": "SELECT sum(t), count(t) FROM (SELECT c, last(total ORDER BY day) FILTER (WHERE prio = 'hi') "
+    "AS t FROM orders GROUP BY c) q",
+    "by several columns": "SELECT p, count(*) FROM (SELECT c, arg_min(prio, (day, total)) AS p FROM orders GROUP BY c) "
+    "q GROUP BY p",
+    "products of decimals": "SELECT sum(t), count(*) FROM (SELECT c, sum(total * total) AS t FROM orders GROUP BY c) q "
+    "WHERE t * 2 > 3.5",
+    "medians": "SELECT sum(t), count(*) FROM (SELECT c, median(total) AS t FROM orders GROUP BY c) q WHERE t > 1",
+    "quotients": "SELECT avg(t), count(t) FROM (SELECT c, sum(total) / count(prio) AS t FROM orders GROUP BY c) q",
+    "units that a LEFT JOIN finds": "SELECT c.nation, count(DISTINCT o.c), count(DISTINCT c.c) FROM customer c "
+    "LEFT JOIN orders o ON o.c = c.c AND o.prio = 'hi' GROUP BY c.nation",
+    "constants that a LEFT JOIN may miss": "SELECT q.k, count(*) FROM customer c LEFT JOIN (SELECT c, CASE WHEN "
+    "sum(total) > 3 THEN 'much' ELSE 'little' END AS k FROM orders GROUP BY c) q ON q.c = c.c GROUP BY q.k",
+    "DISTINCT ON": "SELECT prio, sum(t) FROM (SELECT DISTINCT ON (c) prio, total AS t FROM orders ORDER BY c, day) "
+    "q GROUP BY prio",
+    "running totals": "SELECT count(*) FROM (SELECT sum(total) OVER (PARTITION BY c ORDER BY day ROWS BETWEEN 1 "
+    "PRECEDING AND CURRENT ROW) AS s FROM orders) q WHERE q.s > 3",
+    "ranks of groups": "SELECT count(*), sum(q.r) FROM (SELECT rank() OVER (PARTITION BY c ORDER BY count(*)) AS r "
+    "FROM calls GROUP BY c, day) q WHERE q.r < 3",
     **{
         kind: f"SELECT count(*) FROM (SELECT c AS u, day AS d FROM calls WHERE topic = 'bill' {kind} "
         "SELECT c, day FROM calls WHERE length > 0) q WHERE q.d > DATE '2024-01-01'"

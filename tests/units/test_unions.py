@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from itertools import product
 
 import duckdb
 import pytest
 
+from duckanon.errors import DuckanonError
 from duckanon.rewrite.algebra.constants import WHOLE, reach
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.units.scope import NotLocal
 from duckanon.units.unions import _kind_together
+from tests.amounts import many
+from tests.units.checks import Equal, Neighbours, ask, world
+from tests.units.world import records
 
 KINDS = [
     *WHOLE,
@@ -51,3 +56,35 @@ def test_numbers_that_no_type_holds_have_none() -> None:
     assert together("UHUGEINT", "DECIMAL(15,2)") is None
     assert together("DECIMAL(38,20)", "BIGINT") is None
     assert together("BIGINT", "DECIMAL(15,2)") == "DECIMAL(21,2)"
+
+
+# Nations and places have the same list of values, each in its own policy.
+_PLACES = "SELECT c, nation AS n, bal AS v FROM customer {} SELECT c, place, 1 FROM orders"
+BY_PLACE = [
+    f"SELECT n, count(*), sum(v) FROM ({_PLACES.format('UNION ALL')}) q GROUP BY n",
+    f"SELECT n, count(*) FROM ({_PLACES.format('UNION')}) q GROUP BY n",
+    f"SELECT n, count(*) FROM ({_PLACES.format('UNION ALL')} UNION ALL SELECT c, nation, 2 FROM customer) q GROUP BY n",
+    f"SELECT n, count(DISTINCT c) FROM ({_PLACES.format('UNION ALL')}) q WHERE n = 'a' OR n IS NULL GROUP BY n",
+    "SELECT q.n, count(*) FROM customer c LEFT JOIN (SELECT c, n FROM (SELECT c, nation AS n FROM customer UNION "
+    "SELECT c, place FROM orders) GROUP BY c, n) q ON q.c = c.c GROUP BY q.n",
+]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_column_of_tables_with_the_same_values_is_a_key(wide: bool) -> None:
+    with world(by_person=False, wide=wide) as (con, about):
+        asked = [one for sql in BY_PLACE if (one := ask(con, sql)) is not None]
+        assert [one.sql for one in asked] == BY_PLACE
+        rng = random.Random(29)
+        checked = Equal(con, about, rng) if wide else Neighbours(con, about, rng)
+        for _ in range(many(10)):
+            assert list(map(str, checked.check(asked, records(rng, customers=6, tame=wide)))) == []
+
+
+@pytest.mark.parametrize("other", ["prio", "CAST(o AS VARCHAR)", "'a'", "NULL"])
+def test_a_column_that_has_other_values_too_is_none(other: str) -> None:
+    sql = (
+        "SELECT n, count(*) FROM (SELECT c, nation AS n FROM customer UNION ALL SELECT c, {} FROM orders) q GROUP BY n"
+    )
+    with world(by_person=False, wide=True) as (con, _), pytest.raises(DuckanonError, match="public"):
+        con._guard.decide(sql.format(other))

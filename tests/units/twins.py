@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from duckanon.catalog.names import TableName, quoted
 from duckanon.releases.paid_questions import PaidQuestion
-from duckanon.units import grouping, leaves
+from duckanon.rewrite.normalize import decorrelation
+from duckanon.units import building, grouping, leaves
 from duckanon.units.building import Builder
-from duckanon.units.fields import Made
+from duckanon.units.fields import Bounds, Made
 from duckanon.units.grouping import Aggregated
 from duckanon.units.joins import Join
-from duckanon.units.relation import UNIT, Cut, Grouped, Joined, OpenRows, Records
+from duckanon.units.relation import UNIT, Cut, Grouped, Joined, OpenRows, Records, Relation
 from duckanon.units.scope import Scope
 from duckanon.units.subqueries import Subqueries
+from duckanon.units.windows import Windows
 
 Patch = pytest.MonkeyPatch
 
 
 def cut_under_anti(patch: Patch) -> None:
     """NOT EXISTS asks only the first of a unit's records."""
-    real = Subqueries._attached
+    real = Subqueries._asked
 
-    def attached(self: Subqueries, made: Made, *more: Any) -> Any:
+    def asked(self: Subqueries, *given: Any) -> Any:
+        made, *rest = real(self, *given)
         columns = tuple(sorted(made.fields))
-        return real(self, replace(made, relation=Cut(made.relation, 1, columns)), *more)
+        return replace(made, relation=Cut(made.relation, 1, columns)), *rest
 
     patch.setattr(Subqueries, "_is_implied", lambda *_: False)
-    patch.setattr(Subqueries, "_attached", attached)
+    patch.setattr(Subqueries, "_asked", asked)
 
 
 def join_of_any_units(patch: Patch) -> None:
@@ -78,8 +82,12 @@ def collation_of_open_tables(patch: Patch) -> None:
 
 def float_sum(patch: Patch) -> None:
     """Floats are added up within a unit."""
-    real = grouping._type_of_sum
-    patch.setattr(grouping, "_type_of_sum", lambda kind: kind if kind == "DOUBLE" else real(kind))
+    real = grouping._narrow
+
+    def narrow(value: str, kind: str, bounds: Bounds | None) -> tuple[str, str]:
+        return (value, kind) if kind == "DOUBLE" else real(value, kind, bounds)
+
+    patch.setattr(grouping, "_narrow", narrow)
 
 
 def any_value(patch: Patch) -> None:
@@ -164,6 +172,76 @@ def views_are_tables(patch: Patch) -> None:
     patch.setattr("duckanon.units.building.rows_of", rows_of)
 
 
+def window_of_all_units(patch: Patch) -> None:
+    """A window need not have the unit in its PARTITION BY."""
+    real = Windows._over
+
+    def over(self: Windows, *more: Any, **named: Any) -> str:
+        unit = quoted([UNIT])
+        return real(self, *more, **named).replace(f"{unit}, ", "").replace(f"PARTITION BY {unit} ", "")
+
+    patch.setattr(Windows, "_check", lambda *_: None)
+    patch.setattr(Windows, "_over", over)
+
+
+def ties_in_any_order(patch: Patch) -> None:
+    """Of rows that tie in a window's ORDER BY any comes first."""
+    real = Windows._over
+
+    def over(self: Windows, window: Any, *, extended: bool, frame: str = "") -> str:
+        return real(self, window, extended=False, frame=frame)
+
+    patch.setattr(Windows, "_over", over)
+
+
+def ranks_without_ties(patch: Patch) -> None:
+    """The order is extended under ranks too."""
+    real = Windows._over
+
+    def over(self: Windows, window: Any, *, extended: bool, frame: str = "") -> str:
+        return real(self, window, extended=True, frame=frame)
+
+    patch.setattr(Windows, "_over", over)
+
+
+def numbers_in_joins(patch: Patch) -> None:
+    """A row number is taken for one though its row stands several times in a join."""
+    patch.setattr(Join, "_numbered", Join._of)
+
+
+def any_column_is_the_unit(patch: Patch) -> None:
+    """Units are counted where the different values of another column of a join are asked."""
+    patch.setattr(Join, "_units", lambda _, fields: set(fields))
+
+
+@dataclass(frozen=True)
+class _Exact(Relation):
+    """The orders of each priority, of all units and without noise. columns: the names of both columns."""
+
+    columns: tuple[str, str]
+
+    def sql(self, _: Any) -> str:
+        prio, number = (quoted([one]) for one in self.columns)
+        return f"SELECT prio AS {prio}, CAST(count(*) AS DOUBLE) AS {number} FROM x.main.orders GROUP BY prio"
+
+
+def numbers_without_noise(patch: Patch) -> None:
+    """Numbers of all units are computed of their records instead of being bought."""
+    real = building.bought  # type: ignore[attr-defined]
+
+    def exact(*given: Any) -> Any:
+        made, names = real(*given)
+        key, number = made.fields
+        return replace(made, relation=_Exact((key, number))), names
+
+    patch.setattr(building, "bought", exact)
+
+
+def no_number_where_no_group_is(patch: Patch) -> None:
+    """A count that depends on a row is NULL where no record has the row's key."""
+    patch.setattr(decorrelation, "_of_no_rows", lambda _: exp.Null())
+
+
 # The statement that shows each, whether the unit is a customer's person, and which check sees it.
 TWINS: Mapping[str, tuple[Callable[[Patch], None], str, bool, str]] = {
     "a cut under ANTI": (
@@ -232,6 +310,66 @@ TWINS: Mapping[str, tuple[Callable[[Patch], None], str, bool, str]] = {
     "units of NULL": (
         null_is_a_unit,
         "SELECT count(*) FROM customer c JOIN nations n ON n.nation = c.nation",
+        True,
+        "neighbours",
+    ),
+    "a window over all units": (
+        window_of_all_units,
+        "SELECT count(*) FROM (SELECT c, row_number() OVER (ORDER BY day) AS n FROM calls) q WHERE q.n > 3",
+        False,
+        "neighbours",
+    ),
+    "ties in any order": (
+        ties_in_any_order,
+        "SELECT count(*) FROM (SELECT c, lag(topic) OVER (PARTITION BY c ORDER BY day) AS t FROM calls) q "
+        "WHERE q.t = 'bill'",
+        False,
+        "neighbours",
+    ),
+    "ranks without ties": (
+        ranks_without_ties,
+        "SELECT count(*) FROM (SELECT c, topic, rank() OVER (PARTITION BY c ORDER BY day) AS n FROM calls) q "
+        "WHERE q.n = 1 AND q.topic <> 'x'",
+        False,
+        "equality",
+    ),
+    "row numbers in a join": (
+        numbers_in_joins,
+        "SELECT count(*) FROM (SELECT q.c, q.n, rank() OVER (PARTITION BY q.c ORDER BY o.day) AS r FROM (SELECT c, "
+        "row_number() OVER (PARTITION BY c) AS n FROM calls) q JOIN orders o ON o.c = q.c) z WHERE z.n = 1",
+        False,
+        "equality",
+    ),
+    "a column that is not the unit": (
+        any_column_is_the_unit,
+        "SELECT count(DISTINCT a.day) FROM calls a JOIN customer c ON c.c = a.c",
+        False,
+        "equality",
+    ),
+    "numbers of all units without noise": (
+        numbers_without_noise,
+        "SELECT count(*) FROM orders a JOIN (SELECT prio AS k, count(*) AS n FROM orders GROUP BY prio) q "
+        "ON q.k = a.prio WHERE q.n > 5",
+        False,
+        "neighbours",
+    ),
+    "a count of no rows that is NULL": (
+        no_number_where_no_group_is,
+        "SELECT count(*) FROM orders a WHERE 0 = (SELECT count(*) FROM orders b WHERE b.prio = a.prio AND b.total > 2)",
+        False,
+        "equality",
+    ),
+    "first rows in any order": (
+        ties_in_any_order,
+        "SELECT count(*) FROM customer c, LATERAL (SELECT topic FROM calls k WHERE k.c = c.c ORDER BY day LIMIT 1) q "
+        "WHERE q.topic = 'bill'",
+        False,
+        "neighbours",
+    ),
+    "a semijoin cut by all units": (
+        last_unit_goes_first,
+        "SELECT count(*) FROM calls a WHERE EXISTS (SELECT 1 FROM calls b WHERE b.person = a.person AND b.day > a.day "
+        "AND b.length > a.length)",
         True,
         "neighbours",
     ),

@@ -55,6 +55,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "calls": {"c": "INTEGER", "person": "VARCHAR", "day": "DATE", "topic": "VARCHAR", "length": "SMALLINT"},
 }
 KEYS = {"customer": "PRIMARY KEY (c)", "orders": "PRIMARY KEY (o)", "lineitem": "UNIQUE (o, line)", "calls": ""}
+# Keys that may be NULL, in any number of records.
+NULLABLE_KEYS = {**KEYS, "customer": "UNIQUE (c)", "orders": "UNIQUE (o)"}
 # Its own column and its parent's, by which a record belongs to another.
 LINKS = {"orders": ("c", "customer", "c"), "lineitem": ("o", "orders", "o")}
 _DAYS = [None, *(date(2024, 1, at) for at in (1, 2, 3, 28))]
@@ -124,11 +126,16 @@ _OPEN_ROWS: Rows = {
 @dataclass(frozen=True)
 class Facts:
     """What is public. by_person: whether the unit is a customer's person, else it is the customer. most: rows of a unit
-    that count, of each table.
+    that count, of each table. nullable: whether the keys to which links lead may be NULL.
     """
 
     by_person: bool
     most: Mapping[str, int]
+    nullable: bool = False
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        return NULLABLE_KEYS if self.nullable else KEYS
 
     @property
     def unit(self) -> str:
@@ -156,19 +163,22 @@ NARROW = {"customer": 2, "orders": 2, "lineitem": 3, "calls": 2}
 WIDE = {"customer": 40, "orders": 60, "lineitem": 90, "calls": 50}
 
 
-def facts(*, by_person: bool, wide: bool) -> Facts:
+def facts(*, by_person: bool, wide: bool, nullable: bool = False) -> Facts:
     """wide: whether all records count."""
     most = WIDE if wide else NARROW
-    return Facts(by_person, most if by_person else {**most, "customer": 1})
+    return Facts(by_person, most if by_person else {**most, "customer": 1}, nullable)
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-def records(rng: random.Random, *, customers: int = 6, extreme: bool = False, tame: bool = False) -> Rows:
+def records(
+    rng: random.Random, *, customers: int = 6, extreme: bool = False, tame: bool = False, nullable: bool = False
+) -> Rows:
     """Random records: with orphans, units of NULL, equal rows, and keys of several cases.
 
     extreme: with values at the ends of their types, in some columns. tame: all are in their domains and bounds.
+    nullable: with records that have NULL for the key to which links lead.
     """
     wild = {one for one in _EXTREME if extreme and rng.random() < 0.4}
 
@@ -180,13 +190,16 @@ def records(rng: random.Random, *, customers: int = 6, extreme: bool = False, ta
     def row(table: str, **known: Any) -> Row:
         return tuple(known[one] if one in known else value(one) for one in COLUMNS[table])
 
+    def key(number: int) -> int | None:
+        return None if nullable and rng.random() < 0.3 else number
+
     persons = ["p", "P", "q", "Q", "r", None]
     numbers = rng.sample(range(12), customers)
     found: dict[str, list[Row]] = {one: [] for one in COLUMNS}
-    found["customer"] = [row("customer", c=one, person=rng.choice(persons)) for one in numbers]
+    found["customer"] = [row("customer", c=key(one), person=rng.choice(persons)) for one in numbers]
     owners = [*numbers, *numbers, None, 77]
     orders = rng.randrange(4 * customers + 1) if rng.random() < 0.9 else 0
-    found["orders"] = [row("orders", o=at, c=rng.choice(owners)) for at in range(orders)]
+    found["orders"] = [row("orders", o=key(at), c=rng.choice(owners)) for at in range(orders)]
     of_orders = [*range(max(1, orders)), None, 99]
     lines = [(rng.choice(of_orders), rng.randrange(4)) for _ in range(rng.randrange(8 * customers) if orders else 0)]
     found["lineitem"] = [row("lineitem", o=o, line=line) for o, line in dict.fromkeys(lines)]
@@ -204,11 +217,12 @@ def owners(rows: Rows, about: Facts) -> dict[str, list[Any]]:
         at = list(COLUMNS[table]).index(about.unit)
         return [one[at] for one in rows[table]]
 
-    of_customer = dict(zip((one[0] for one in rows["customer"]), own("customer"), strict=True))
-    of_order = {one[0]: of_customer.get(one[1]) for one in rows["orders"]}
+    # NULL leads to no record.
+    of_customer = dict(zip((one[0] for one in rows["customer"]), own("customer"), strict=True)) | {None: None}
+    of_order = {one[0]: of_customer.get(one[1]) for one in rows["orders"]} | {None: None}
     return {
         "customer": own("customer"),
-        "orders": [of_order[one[0]] for one in rows["orders"]],
+        "orders": [of_customer.get(one[1]) for one in rows["orders"]],
         "lineitem": [of_order.get(one[0]) for one in rows["lineitem"]],
         "calls": own("calls"),
     }
@@ -228,6 +242,18 @@ def without(rows: Rows, about: Facts, unit: Any) -> Rows:
     }
 
 
+def with_fewer_orphans(rows: Rows, about: Facts, rng: random.Random) -> Rows:
+    """The same records, without some of those that have no owner: no unit's rows may follow from them."""
+    of = owners(rows, about)
+    share = rng.choice([0.5, 1.0])
+    return {
+        name: [
+            one for one, owner in zip(rows[name], of[name], strict=True) if owner is not None or rng.random() > share
+        ]
+        for name in rows
+    }
+
+
 def owned(rows: Rows, about: Facts) -> Rows:
     """The records that have an owner."""
     of = owners(rows, about)
@@ -237,9 +263,10 @@ def owned(rows: Rows, about: Facts) -> Rows:
 # --- databases --------------------------------------------------------------------------------------------------------
 
 
-def _create(path: str, name: str, keys: bool) -> str:
+def _create(path: str, name: str, key: str) -> str:
+    """key: the table's, or an empty text for none."""
     columns = ", ".join(f"{column} {kind}" for column, kind in COLUMNS[name].items())
-    key = f", {KEYS[name]}" if keys and KEYS[name] else ""
+    key = f", {key}" if key else ""
     return f"CREATE TABLE {path}{name} ({columns}{key})"
 
 
@@ -262,7 +289,7 @@ def decider(folder: Path, about: Facts) -> Iterator[Analyst]:
     path = folder / "x.duckdb"
     with duckanon.connect(path, role="steward", config={"threads": 1}) as con:
         for name in COLUMNS:
-            con.execute(_create("", name, True)).fetchall()
+            con.execute(_create("", name, about.keys[name])).fetchall()
         _open_tables(con, "", collated=False)
         for one in about.policies():
             con.execute(f"SELECT {one}").fetchall()
@@ -276,9 +303,12 @@ class Copy:
     """A database in memory under the same name, with the same open tables and domains, and with records."""
 
     con: duckdb.DuckDBPyConnection
+    keys: Mapping[str, str]
 
     @staticmethod
-    def of(decided: Analyst, *, collated: bool = True, threads: int = 1, memory: str | None = None) -> Copy:
+    def of(
+        decided: Analyst, *, collated: bool = True, threads: int = 1, memory: str | None = None, nullable: bool = False
+    ) -> Copy:
         con = duckdb.connect(config={"threads": threads, **({"memory_limit": memory} if memory else {})})
         con.execute("ATTACH ':memory:' AS x; CREATE SCHEMA x.duckanon; USE x").fetchall()
         _open_tables(con, "x.main.", collated=collated)
@@ -290,14 +320,14 @@ class Copy:
                 con.register("_dk_domain", raw.sql(f'FROM x.duckanon."{name}"').to_arrow_table())
                 con.execute(f'CREATE TABLE x.duckanon."{name}" AS FROM _dk_domain').fetchall()
                 con.unregister("_dk_domain")
-        return Copy(con)
+        return Copy(con, NULLABLE_KEYS if nullable else KEYS)
 
     def fill(self, rows: Rows, rng: random.Random, *, keys: bool | None = None) -> None:
         """Replace all records, in a random order. keys: whether the tables have theirs; None: at random."""
         has_keys = rng.random() < 0.5 if keys is None else keys
         for name in COLUMNS:
             self.con.execute(f"DROP TABLE IF EXISTS x.main.{name}").fetchall()
-            self.con.execute(_create("x.main.", name, has_keys)).fetchall()
+            self.con.execute(_create("x.main.", name, self.keys[name] if has_keys else "")).fetchall()
             shuffled = rng.sample(rows[name], len(rows[name]))
             if shuffled:
                 self._insert(name, shuffled)

@@ -11,39 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from functools import reduce
 from math import ceil, gcd, lcm
 from typing import Protocol
 
-from duckanon.rewrite.algebra import constants
+from duckanon.rewrite.algebra import constants, times
 from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, Value, digits, folded, reach
 from duckanon.rewrite.algebra.expressions import (
-    And,
+    CONDITIONS,
     Arithmetic,
-    Between,
-    Boolean,
     Case,
     Cast,
     Coalesce,
     Column,
-    Comparison,
     Constant,
     Expr,
-    Function,
-    In,
-    Is,
-    Like,
     Negative,
     Not,
     Null,
     Nullif,
     Operation,
-    Or,
     Round,
-    Word,
 )
+from duckanon.rewrite.algebra.moments import zone_named, zone_of
 from duckanon.rewrite.algebra.scalars import builtin, called
 
 # The most steps between the bounds of what a statistic is of.
@@ -55,9 +47,12 @@ _FIRST = date(1970, 1, 1)
 DATE, TIMESTAMP = "DATE", "TIMESTAMP"
 _FOLLOWED = (
     "What a statistic is of may be computed by + - *, division by constants, CASE with conditions, coalesce, nullif, "
-    "least, greatest, abs, floor, ceil, round, // by constants, date_diff, parts of dates, and casts to wider numbers"
+    "least, greatest, abs, floor, ceil, round, // and % by constants, date_diff, parts of dates, lengths of columns, "
+    "and casts to wider numbers"
 )
-_DIVIDED = "Numbers are divided by constants other than zero here, not by what a record says"
+_DIVIDED = "Numbers are divided by others than zero"
+# How many steps a quotient of two numbers of a record has, about.
+_STEPS_OF_RATIO = 10**6
 _MICROS = {"second": 10**6, "minute": 6 * 10**7, "hour": 36 * 10**8, "day": 864 * 10**8}
 # Parts of a date with few values, whatever the date.
 _PARTS = {
@@ -129,6 +124,9 @@ class Leaves(Protocol):
     def column(self, column: Column) -> Bounded:
         """A column, clamped to its bounds. Raises NotBounded."""
 
+    def length(self, name: str, column: Column) -> Bounded:
+        """The length of a column of text, clamped to its bounds, by a function of that name. Raises NotBounded."""
+
     def condition(self, expr: Expr) -> str:
         """A condition on a record as SQL that cannot fail. Raises NotTotal."""
 
@@ -144,6 +142,13 @@ def bounded(expr: Expr, leaves: Leaves) -> Bounded:
 def known(expr: Expr, leaves: Leaves) -> Bounded:
     """As `bounded`, also for dates and timestamps."""
     return _Reader(leaves).of(expr)
+
+
+def centred_product(one: Bounded, other: Bounded) -> tuple[Bounded, Fraction, Fraction]:
+    """The product of two numbers, each less the middle of its bounds, and both middles. Raises NotBounded."""
+    middles = [(each.low + each.high) // 2 for each in (one, other)]
+    moved = [_added(each, -1, _constant(at, each.step)) for each, at in zip((one, other), middles, strict=True)]
+    return reduce(_product, sorted(moved, key=lambda each: each.sql)), middles[0] * one.step, middles[1] * other.step
 
 
 class _Reader:
@@ -180,7 +185,7 @@ class _Reader:
                 return _to_places(_rounded, self.number(operand), self._places(places))
             case Operation("Least" | "Greatest", _):
                 return _extreme(self._alike(expr.parts), is_least=expr.kind == "Least")
-        return self._truth(expr) if _is_condition(expr) else self._called(expr)
+        return self._truth(expr) if isinstance(expr, CONDITIONS) else self._called(expr)
 
     # --- arithmetic -------------------------------------------------------------------------------------------------
 
@@ -193,8 +198,8 @@ class _Reader:
                 return _quotient(self.number(left), self.number(right))
             case Arithmetic("//", left, right):
                 return _whole_quotient(self.number(left), self.number(right))
-            case Arithmetic("%"):
-                raise NotBounded(_FOLLOWED)
+            case Arithmetic("%", left, right):
+                return _remainder(self.number(left), self.number(right))
         return self._sum(expr)
 
     def _sum(self, expr: Expr) -> Bounded:
@@ -251,6 +256,8 @@ class _Reader:
         """A cast that changes no number."""
         if kind == "DATE":
             return _day(self.of(operand))
+        if kind == "TIMESTAMP":
+            return _as_timestamp(self.of(operand))
         found = self._condition_or_number(operand)
         if kind == "DOUBLE":
             return replace(found, scale=None)
@@ -263,7 +270,7 @@ class _Reader:
         return replace(found, scale=scale)
 
     def _condition_or_number(self, operand: Expr) -> Bounded:
-        return self._truth(operand) if _is_condition(operand) else self.number(operand)
+        return self._truth(operand) if isinstance(operand, CONDITIONS) else self.number(operand)
 
     def _places(self, places: Expr | None) -> int:
         value = None if places is None else folded(places, self._leaves.today)
@@ -276,39 +283,41 @@ class _Reader:
     def _called(self, expr: Expr) -> Bounded:
         """A function."""
         name, arguments = _function(expr)
-        if name == "datediff":
+        if name == "date_diff":
             unit, first, last = arguments
             assert isinstance(unit, Constant)
             return _added(counted(unit.value, self.of(last)), -1, counted(unit.value, self.of(first)))
+        if (cut := truncation(expr)) is not None:
+            return _first_day(cut[0], self.of(cut[1]))
+        if name == "timezone":
+            return self._in_utc(*arguments)
         if len(arguments) != 1:
             raise NotBounded(_FOLLOWED)
         if name in _PARTS:
             low, high = _PARTS[name]
             return Bounded(low, high, Fraction(1), f"CAST({self._leaves.part(expr)} AS BIGINT)")
-        if name == "year":
-            return counted("year", self.of(arguments[0]))
-        if name in ("floor", "ceil"):
-            return _to_places(_floored if name == "floor" else _ceiled, self.number(arguments[0]), 0)
-        if name == "abs":
-            return _absolute(self.number(arguments[0]))
-        if name in ("length", "strlen"):
-            raise NotBounded("No bound is known of the length of a text, so one record could change it without limit")
+        if name in _OF_TIMES:
+            return _OF_TIMES[name](self.of(arguments[0]))
+        if name in _OF_NUMBERS:
+            return _OF_NUMBERS[name](self.number(arguments[0]))
+        if name in ("length", "strlen") and isinstance(arguments[0], Column):
+            return self._leaves.length(name, arguments[0])
         raise NotBounded(_FOLLOWED)
 
-
-def _is_condition(expr: Expr) -> bool:
-    return isinstance(expr, And | Or | Not | Comparison | Is | In | Between | Like | Boolean)
+    def _in_utc(self, zone: Expr, operand: Expr) -> Bounded:
+        """A time at UTC, which it is already where that is the session's zone."""
+        named = folded(zone, self._leaves.today)
+        is_utc = named is not None and zone_named(str(named.value)) is UTC and zone_of(self._leaves.today) is UTC
+        if not is_utc:
+            raise NotBounded("AT TIME ZONE of a column is followed for UTC, in a session whose time zone is UTC")
+        return _as_timestamp(self.of(operand))
 
 
 def _function(expr: Expr) -> tuple[str, Sequence[Expr]]:
     """The name of a function, and its arguments; date_diff has its unit first, then the earlier date."""
-    match expr:
-        case Operation("DateDiff", _):
-            last, first, unit = (expr.argument(name) for name in ("this", "expression", "unit"))
-            if isinstance(last, Expr) and isinstance(first, Expr) and isinstance(unit, Word):
-                return "datediff", (Constant(unit.text.lower(), is_text=True), first, last)
-        case Function("date_diff" | "datediff", (Constant(_, True) as unit, first, last), quoted=False):
-            return "datediff", (Constant(unit.value.lower(), is_text=True), first, last)
+    name, unit, moments = times.between(expr)
+    if name == "date_diff":
+        return name, (Constant(unit, is_text=True), *moments)
     return called(expr)
 
 
@@ -428,7 +437,40 @@ def _divisor(other: Bounded) -> Fraction:
     return other.least
 
 
+def _ratio(one: Bounded, other: Bounded) -> Bounded:
+    """A quotient of two numbers of each record, rounded towards zero to a step; NULL where it is divided by zero."""
+    least = 1 if other.low <= 0 <= other.high else min(abs(other.low), abs(other.high))
+    if not other.low and not other.high:
+        raise NotBounded(_DIVIDED)
+    size = one.size / (least * other.step)
+    step = _power_of_ten(size / _STEPS_OF_RATIO)
+    times = one.step / (other.step * step)
+    a = _in_steps(one, one.step / times.numerator)
+    b = _in_steps(other, other.step / times.denominator)
+    most = ceil(size / step)
+    low, high = (0 if one.low >= 0 and other.low >= 0 else -most), most
+    sql = builtin("//", a.sql, f"nullif({b.sql}, 0)")
+    return Bounded(low, high, step, sql, None, _error_of_ratio(one, other, least * other.step) + step)
+
+
+def _error_of_ratio(one: Bounded, other: Bounded, least: Fraction) -> Fraction:
+    """How far a quotient can be from that of the numbers before they were rounded; least: of the absolute divisors."""
+    if not other.error:
+        return one.error / least
+    return (one.size + one.error) / least + one.size / least
+
+
+def _power_of_ten(most: Fraction) -> Fraction:
+    """The largest power of ten that is not above a number; 1 for none."""
+    if most <= 0:
+        return Fraction(1)
+    at = len(str(int(most))) - 1 if most >= 1 else -len(str(ceil(1 / most) - 1))
+    return Fraction(10) ** at
+
+
 def _quotient(one: Bounded, other: Bounded) -> Bounded:
+    if not other.constant:
+        return _ratio(one, other)
     by = _divisor(other)
     found = replace(one, step=one.step / abs(by), error=one.error / abs(by), scale=None)
     return found if by > 0 else replace(found, low=-one.high, high=-one.low, sql=builtin("-", "0", one.sql))
@@ -517,6 +559,16 @@ def _whole_quotient(one: Bounded, other: Bounded) -> Bounded:
     return replace(down, low=min(up.low, 0), high=max(down.high, 0), sql=sql, scale=0)
 
 
+def _remainder(one: Bounded, other: Bounded) -> Bounded:
+    """What is left of a whole number, with its sign."""
+    by = abs(_divisor(other))
+    if one.scale != 0 or one.step.denominator != 1 or by.denominator != 1:
+        raise NotBounded("% is for whole numbers by constants")
+    found, most = _in_steps(one, Fraction(1)), int(by) - 1
+    low, high = max(-most, min(found.low, 0)), min(most, max(found.high, 0))
+    return replace(found, low=low, high=high, sql=builtin("%", found.sql, str(by)), constant=False)
+
+
 # --- dates ------------------------------------------------------------------------------------------------------------
 
 
@@ -528,6 +580,78 @@ def _day(one: Bounded) -> Bounded:
         raise NotBounded(_FOLLOWED)
     per = _MICROS["day"]
     return replace(one, low=one.low // per, high=one.high // per, sql=_divided(one.sql, one.low, per), kind=DATE)
+
+
+def truncation(expr: Expr) -> tuple[str, Expr] | None:
+    """The unit of time to which a date is truncated, and the date; None for another expression."""
+    name, arguments = called(expr)
+    if name != "date_trunc" or len(arguments) != 2 or not isinstance(arguments[1], Constant):
+        return None
+    return arguments[1].value.lower(), arguments[0]
+
+
+def start(moment: datetime, unit: str) -> datetime:
+    """The start of the unit of time in which a moment lies. Raises NotBounded for other units than these."""
+    if unit in ("second", "minute", "hour"):
+        return moment - (moment - datetime.min) % timedelta(**{f"{unit}s": 1})
+    day = datetime(moment.year, moment.month, moment.day)
+    if unit == "week":
+        return day - timedelta(days=day.weekday())
+    months = {"day": 0, "month": 1, "quarter": 3, "year": 12}.get(unit)
+    if months is None:
+        raise NotBounded("Dates are truncated to seconds, minutes, hours, days, weeks, months, quarters and years")
+    return datetime(day.year, (day.month - 1) // months * months + 1, 1) if months else day
+
+
+def _first_day(unit: str, one: Bounded) -> Bounded:
+    """The day that begins the unit of time in which a date lies."""
+    day = _day(one)
+    try:
+        ends = [start(datetime(1970, 1, 1) + timedelta(days=at), unit) for at in (day.low, day.high)]
+    except OverflowError:
+        raise NotBounded("A date within it could lie outside of the years 1 to 9999") from None
+    if unit in _MICROS and unit != "day":
+        raise NotBounded(_FOLLOWED)
+    low, high = ((at - datetime(1970, 1, 1)).days for at in ends)
+    at = builtin("+", _DAY, f"CAST({day.sql} AS INTEGER)")
+    first = "CAST(" + builtin("date_trunc", f"'{unit}'", at) + " AS DATE)"
+    return replace(day, low=low, high=high, sql=f"CAST({builtin('-', first, _DAY)} AS BIGINT)")
+
+
+def _as_timestamp(one: Bounded) -> Bounded:
+    """A timestamp, or the first moment of a date."""
+    if one.kind == TIMESTAMP:
+        return one
+    if one.kind != DATE:
+        raise NotBounded(_FOLLOWED)
+    return replace(_in_steps(one, Fraction(1, _MICROS["day"])), step=Fraction(1), kind=TIMESTAMP)
+
+
+def _cut(one: Bounded) -> Bounded:
+    """Trunc of a number that is a whole number already, or not negative."""
+    if one.step.denominator == 1:
+        return one
+    if one.low < 0:
+        raise NotBounded("trunc is of numbers that are not negative: of others take floor or ceil")
+    return _to_places(_floored, one, 0)
+
+
+def weeks(one: Bounded) -> Bounded:
+    """The number of the week, from Monday on, in which a date lies: 0 is that of 1970-01-01.
+
+    date_diff counts other weeks.
+    """
+    day = _day(one)
+    moved = replace(day, low=day.low + 3, high=day.high + 3, sql=builtin("+", day.sql, whole(3)))
+    sql = _divided(moved.sql, moved.low, 7)
+    return replace(day, low=moved.low // 7, high=moved.high // 7, sql=sql, kind=NUMBER)
+
+
+def buckets(one: Bounded, first: int, width: int) -> Bounded:
+    """The number of the bucket of a width in which a whole number lies: 0 is the one that begins at `first`."""
+    moved = _added(one, -1, _constant(first, one.step))
+    sql = _divided(moved.sql, moved.low, width)
+    return replace(moved, low=moved.low // width, high=moved.high // width, sql=sql, kind=NUMBER)
 
 
 def counted(unit: str, one: Bounded) -> Bounded:
@@ -555,6 +679,23 @@ def counted(unit: str, one: Bounded) -> Bounded:
     return replace(day, low=first, high=last, sql=f"CAST({sql} AS BIGINT)", kind=NUMBER)
 
 
+def _epoch(one: Bounded) -> Bounded:
+    """The seconds since 1970."""
+    return replace(_as_timestamp(one), kind=NUMBER, step=Fraction(1, _MICROS["second"]), scale=None)
+
+
+# Functions of one argument, of a date or a timestamp and of a number.
+_OF_TIMES: Mapping[str, Callable[[Bounded], Bounded]] = {
+    "date": _day,
+    "epoch": _epoch,
+    "year": lambda one: counted("year", one),
+}
+_OF_NUMBERS: Mapping[str, Callable[[Bounded], Bounded]] = {
+    "abs": _absolute,
+    "ceil": lambda one: _to_places(_ceiled, one, 0),
+    "floor": lambda one: _to_places(_floored, one, 0),
+    "trunc": _cut,
+}
 _CALENDAR: Mapping[str, Callable[[date], int]] = {
     "month": lambda one: one.year * 12 + one.month - 1,
     "quarter": lambda one: one.year * 4 + (one.month - 1) // 3,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, isfinite, sqrt
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from duckanon.accounting import rational
+from duckanon.rewrite.algebra import moments
 from duckanon.rewrite.algebra.expressions import (
     Arithmetic,
     Boolean,
@@ -27,7 +28,9 @@ from duckanon.rewrite.algebra.expressions import (
     Operator,
     Round,
     Word,
+    walk,
 )
+from duckanon.rewrite.algebra.moments import Duration, Now
 
 # The least and the greatest value of each type of whole numbers.
 WHOLE = {
@@ -40,28 +43,17 @@ WHOLE = {
 }
 # The kinds of constants whose type is not written: they take the type of what they are compared with.
 NUMBER, TEXT, NOTHING = "a number", "a text", "NULL"
-# Of the current time only the day is fixed: it is some moment within it, which is written as noon.
+# A moment, kept as the time of the session's zone.
+ZONED = "TIMESTAMP WITH TIME ZONE"
+# The current time, of which the day is known: it is some moment of the 24 hours that begin with the value.
 NOW = "now"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
-_MIDNIGHT = re.compile(r"( 00:00:00(\.0{1,6})?)?")
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-_SPAN = re.compile(r"\s*([-+]?\d{1,6})\s*([a-z]+)", re.ASCII | re.IGNORECASE)
 # sqlglot's names of types that have another name in DuckDB.
-_OTHER_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "REAL": "FLOAT", "INT128": "HUGEINT", "UINT128": "UHUGEINT"}
-# Months, days and microseconds of each unit of an interval.
-_UNITS = {
-    "year": (12, 0, 0),
-    "quarter": (3, 0, 0),
-    "month": (1, 0, 0),
-    "week": (0, 7, 0),
-    "day": (0, 1, 0),
-    "hour": (0, 0, 3_600_000_000),
-    "minute": (0, 0, 60_000_000),
-    "second": (0, 0, 1_000_000),
-}
-_MOST_DAYS = 4_000_000
+_OTHER_NAMES = {
+    "INT": "INTEGER", "TEXT": "VARCHAR", "REAL": "FLOAT", "INT128": "HUGEINT", "UINT128": "UHUGEINT",
+    "TIMESTAMPTZ": ZONED, **{f"TIMESTAMP({digits})": "TIMESTAMP" for digits in (4, 5, 6)},
+}  # fmt: skip
 
 
 class NotTotal(Exception):
@@ -69,17 +61,8 @@ class NotTotal(Exception):
 
 
 @dataclass(frozen=True)
-class Duration:
-    """Months, days and microseconds, which are added in this order."""
-
-    months: int = 0
-    days: int = 0
-    micros: int = 0
-
-
-@dataclass(frozen=True)
 class Value:
-    """A constant. kind: its DuckDB type, or NUMBER, TEXT or NOTHING where its type is not written, or NOW.
+    """A constant. kind: its DuckDB type, or NUMBER, TEXT or NOTHING where its type is not written.
 
     value: a Fraction for numbers, also for a finite DOUBLE; None for NULL.
     """
@@ -147,14 +130,19 @@ def literal(text: str) -> str:
 
 # Of a DECIMAL.
 _MOST_DIGITS = 38
+# By which an interval is multiplied, or days that are added.
+_MOST_TIMES = 10**15
 
 
 def folded(expr: Expr, today: date | None = None) -> Value | None:
     """The value of a constant expression; None for other expressions, and where it is not computed here. Raises
     NotTotal for a constant that has no value, such as DATE '2026-02-30'.
 
-    today: what `current_date` stands for; without it what depends on the day is no constant.
+    today: what `current_date` stands for, with the session's zone if it is a Now; without it what depends on the day is
+    no constant.
     """
+    if isinstance(today, Now) and not today.exact and _is_of_now(expr):
+        return _of_now(expr, today)
     match expr:
         case Constant(text, is_text):
             return Value(text, TEXT) if is_text else _number(text)
@@ -163,27 +151,73 @@ def folded(expr: Expr, today: date | None = None) -> Value | None:
         case Boolean(truth):
             return Value(truth, "BOOLEAN")
         case Function("today", ()) | Operation("CurrentDate", ()):
-            return None if today is None else Value(today, "DATE")
-        case Function("now" | "get_current_timestamp" | "transaction_timestamp", ()):
-            return None if today is None else Value(datetime(today.year, today.month, today.day, 12), NOW)
-        case Operation("CurrentTimestamp" | "Localtimestamp", ()):
-            return folded(Function("now"), today)
+            return None if today is None else Value(date(today.year, today.month, today.day), "DATE")
+        case _ if is_clock(expr):
+            return None if today is None else _current(today, _CLOCKS[_clock_name(expr)])
         case Arithmetic(operator, left, right):
             first, second = folded(left, today), folded(right, today)
             return None if first is None or second is None else _computed(operator, first, second)
         case Negative(operand) | Cast(operand, tries=False) | Interval(operand):
             value = folded(operand, today)
-            return None if value is None else _changed(expr, value)
+            return None if value is None else _changed(expr, value, today)
     return _called(expr, today)
 
 
-def _changed(expr: Expr, operand: Value) -> Value | None:
+# The current time under its names, and the type that it has: the first moment of the day, unless a function says how
+# much of it counts.
+_CLOCKS = {
+    **dict.fromkeys(("now", "get_current_timestamp", "transaction_timestamp", "CurrentTimestamp"), ZONED),
+    **dict.fromkeys(("current_localtimestamp", "Localtimestamp"), "TIMESTAMP"),
+}
+
+
+def _current(today: date, kind: str) -> Value:
+    """The current time. kind: what it is of where it is known exactly."""
+    is_exact = isinstance(today, Now) and today.exact
+    return Value(moments.now_of(today), kind if is_exact else NOW)
+
+
+def _clock_name(expr: Expr) -> str:
+    match expr:
+        case Function(name, (), quoted=False):
+            return name.lower()
+        case Operation(kind, ()):
+            return kind
+    return ""
+
+
+def is_name_of_clock(name: str) -> bool:
+    """Whether a function without arguments is the current time."""
+    return name in _CLOCKS
+
+
+def is_clock(expr: Expr) -> bool:
+    """Whether an expression is the current time."""
+    return _clock_name(expr) in _CLOCKS
+
+
+def _is_of_now(expr: Expr) -> bool:
+    """Whether an expression keeps a part of what is computed from the current time, such as its month or its hour."""
+    cuts = isinstance(expr, Cast) and type_name(expr.type) == "DATE"
+    return (cuts or _call(expr)[0] in _OF_MOMENTS) and any(map(is_clock, walk(expr)))
+
+
+def _of_now(expr: Expr, today: Now) -> Value | None:
+    """What is kept of the current time. It is read only where the day alone does not say it."""
+    first = datetime(today.year, today.month, today.day)
+    ends = [folded(expr, today.exactly(first + by)) for by in (timedelta(0), timedelta(days=1, microseconds=-1))]
+    return ends[0] if ends[0] == ends[1] else folded(expr, today.exactly(today.read()))
+
+
+def _changed(expr: Expr, operand: Value, today: date | None) -> Value | None:
     """A cast, a sign or an interval of a constant."""
     match expr:
         case Cast(_, name):
-            return _typed(operand, type_name(name))
+            return _typed(operand, type_name(name), today)
         case Interval(_, unit):
             return _interval(operand, unit)
+    if isinstance(operand.value, Duration):
+        return Value(operand.value.times(-1), operand.kind)
     return Value(-operand.value, operand.kind) if isinstance(operand.value, Fraction) else None
 
 
@@ -203,20 +237,31 @@ def _double(number: Fraction) -> Value:
         raise NotTotal("A number is too large for a DOUBLE: write a smaller one.") from None
 
 
-def _typed(value: Value, kind: str) -> Value | None:
+def _typed(value: Value, kind: str, today: date | None) -> Value | None:
     """The value of a cast of a constant, if nothing is lost by it."""
-    if kind == "INTERVAL" and isinstance(value.value, str):
-        return _interval(value, "")
+    if kind == "INTERVAL" and isinstance(value.value, str | Duration):
+        return _interval(value, "") if isinstance(value.value, str) else value
     if kind == "DATE" and isinstance(value.value, datetime):
         return Value(value.value.date(), kind)
+    if value.kind == NOW and kind in ("TIMESTAMP", ZONED):
+        return value
     if value.value is None:
         return Value(None, kind)
-    if value.kind == NOW:
-        return value if kind.startswith("TIMESTAMP") else None
-    found = of_type(value, kind)
+    found = _instant(value, today) if kind == ZONED else of_type(value, kind)
     if found is None:
         raise NotTotal(_unread(kind))
     return Value(found, kind)
+
+
+def _instant(value: Value, today: date | None) -> datetime | None:
+    """A constant as a moment, by the time of the session's zone; None if it is none, or not known exactly."""
+    at = value.value
+    if isinstance(at, str):
+        try:
+            return moments.read_instant(at, moments.zone_of(today)) if value.kind == TEXT else None
+        except (ValueError, OverflowError):
+            return None
+    return at if isinstance(at, datetime) else datetime(at.year, at.month, at.day) if isinstance(at, date) else None
 
 
 def _unread(kind: str) -> str:
@@ -228,15 +273,8 @@ def _unread(kind: str) -> str:
 
 
 def _interval(value: Value, unit: str) -> Value | None:
-    text = f"{value.value} {unit.lower()}".strip()
-    total, at = [0, 0, 0], 0
-    for found in _SPAN.finditer(text):
-        per = _UNITS.get(found[2].lower()) or _UNITS.get(found[2].lower().removesuffix("s"))
-        if per is None or found.start() != at:
-            return None
-        at = found.end()
-        total = [old + int(found[1]) * each for old, each in zip(total, per, strict=True)]
-    return Value(Duration(*total), "INTERVAL") if at == len(text) and at else None
+    found = moments.read_interval(f"{value.value} {unit.lower()}".strip())
+    return None if found is None else Value(found, "INTERVAL")
 
 
 def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
@@ -244,14 +282,15 @@ def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
     left, right = one.value, other.value
     if operator == "+" and isinstance(right, date):
         left, right = right, left
-    if NOW in (one.kind, other.kind):
-        moved = _moved(left, right, 1 if operator == "+" else -1) if isinstance(left, date) else None
-        whole_days = isinstance(right, Duration) and not right.micros and operator in ("+", "-")
-        return Value(moved.value, NOW) if moved is not None and whole_days else None
+    if operator == "*" and isinstance(right, Duration):
+        left, right = right, left
+    if operator == "*" and isinstance(left, Duration):
+        return Value(left.times(int(right)), "INTERVAL") if _is_whole(right) else None
     if operator == "-" and one.kind == other.kind == "DATE" and isinstance(left, date) and isinstance(right, date):
         return Value(Fraction((left - right).days), "BIGINT")
     if isinstance(left, date) and operator in ("+", "-"):
-        return _moved(left, right, 1 if operator == "+" else -1)
+        kind = next((each for each in (NOW, ZONED) if each in (one.kind, other.kind)), "TIMESTAMP")
+        return _moved(left, right, 1 if operator == "+" else -1, kind)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return None
     if operator in ("//", "%"):
@@ -275,27 +314,28 @@ def _whole_part(operator: Operator, left: Fraction, right: Fraction) -> Value | 
     return Value(Fraction(left // right) if operator == "//" else left % right, NUMBER)
 
 
-def _moved(day: date, by: object, sign: int) -> Value | None:
-    """A date or a timestamp plus or minus an interval, or a date plus or minus a number of days."""
-    if isinstance(by, Fraction) and not isinstance(day, datetime):
-        by, kind = Duration(days=by.numerator) if by.denominator == 1 else None, "DATE"
-    else:
-        kind = "TIMESTAMP"
-    if not isinstance(by, Duration) or abs(by.days) > _MOST_DAYS:
+def _is_whole(value: object) -> TypeGuard[Fraction]:
+    return isinstance(value, Fraction) and value.denominator == 1 and abs(value) <= _MOST_TIMES
+
+
+def _moved(day: date, by: object, sign: int, kind: str) -> Value | None:
+    """A date or a timestamp plus or minus an interval, or a date plus or minus a number of days. kind: of times."""
+    is_day = isinstance(by, Fraction) and not isinstance(day, datetime)
+    if is_day:
+        by = Duration(days=int(by)) if _is_whole(by) else None
+    if not isinstance(by, Duration):
         return None
     try:
-        at = day if isinstance(day, datetime) else datetime(day.year, day.month, day.day)
-        year, month = divmod(at.year * 12 + at.month - 1 + sign * by.months, 12)
-        at = at.replace(year=year, month=month + 1, day=min(at.day, monthrange(year, month + 1)[1]))
-        at += timedelta(days=sign * by.days, microseconds=sign * by.micros)
+        at = moments.moved(day, by, sign)
     except (ValueError, OverflowError):
         raise NotTotal("A date computed from constants is outside of the years 1 to 9999: write it out.") from None
-    return Value(at if kind == "TIMESTAMP" else at.date(), kind)
+    if at is None:
+        return None
+    return Value(at.date(), "DATE") if is_day else Value(at, kind)
 
 
 # --- functions of constants -------------------------------------------------------------------------------------------
 
-_UNIT_NAMES = {"dayofmonth": "day", "dow": "dayofweek", "weekday": "dayofweek", "doy": "dayofyear"}
 # What is written in another way, by the names of its arguments in order.
 _ARGUMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "DateFromParts": ("make_date", ("year", "month", "day")),
@@ -307,20 +347,22 @@ _ARGUMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "DayOfYear": ("dayofyear", ("this",)),
     "LastDay": ("last_day", ("this",)),
     "Pow": ("pow", ("this", "expression")),
+    "AtTimeZone": ("timezone", ("zone", "this")),
+    "UnixToTime": ("to_timestamp", ("this",)),
 }
 
 
 def _called(expr: Expr, today: date | None) -> Value | None:
     """The value of a function of constants, as DuckDB computes it on every machine; None for every other expression."""
     name, arguments = _call(expr)
-    if name not in CALLS:
+    if name not in CALLS and name not in _IN_ZONES:
         return None
     values = [Value(one.text, TEXT) if isinstance(one, Word) else folded(one, today) for one in arguments]
     known = [one for one in values if one is not None and one.value is not None]
     if len(known) < len(values) or not values:
         return None
     try:
-        return CALLS[name](known)
+        return CALLS[name](known) if name in CALLS else _IN_ZONES[name](known, moments.zone_of(today))
     except (ValueError, OverflowError):
         raise NotTotal("A function of constants has no value here: write it out.") from None
 
@@ -360,34 +402,15 @@ def _date_part(values: Sequence[Value]) -> Value | None:
     if len(values) != 2 or not isinstance(values[1].value, date):
         return None
     unit, day = str(values[0].value).lower(), values[1].value
-    read = _PARTS.get(_UNIT_NAMES.get(unit, unit))
+    read = moments.PARTS.get(moments.UNIT_NAMES.get(unit, unit))
     return None if read is None else Value(Fraction(read(day)), "BIGINT")
 
 
-_PARTS: Mapping[str, Callable[[date], int]] = {
-    "year": lambda day: day.year,
-    "quarter": lambda day: (day.month + 2) // 3,
-    "month": lambda day: day.month,
-    "week": lambda day: day.isocalendar()[1],
-    "day": lambda day: day.day,
-    "dayofweek": lambda day: day.isoweekday() % 7,
-    "isodow": lambda day: day.isoweekday(),
-    "dayofyear": lambda day: day.timetuple().tm_yday,
-}
-
-
 def _truncated(values: Sequence[Value]) -> Value | None:
-    """The first midnight of a year, quarter, month, week or day."""
     if len(values) != 2 or not isinstance(values[1].value, date):
         return None
-    unit, day = str(values[0].value).lower(), values[1].value
-    first = datetime(day.year, day.month, day.day)
-    if unit == "week":
-        first -= timedelta(days=first.weekday())
-    elif unit in ("month", "quarter", "year"):
-        months = {"month": 1, "quarter": 3, "year": 12}[unit]
-        first = first.replace(month=(first.month - 1) // months * months + 1, day=1)
-    return Value(first, "TIMESTAMP") if unit in ("day", "week", "month", "quarter", "year") else None
+    found = moments.truncated(str(values[0].value).lower(), values[1].value)
+    return None if found is None else Value(found, ZONED if values[1].kind == ZONED else "TIMESTAMP")
 
 
 def _made_date(values: Sequence[Value]) -> Value | None:
@@ -395,11 +418,50 @@ def _made_date(values: Sequence[Value]) -> Value | None:
     return Value(date(*parts), "DATE") if len(parts) == 3 else None
 
 
+def _made_timestamp(values: Sequence[Value]) -> Value | None:
+    """Of year, month, day, hour, minute and seconds, to the microsecond."""
+    *parts, seconds = _numbers(values, 6, 6) or [Fraction(-1)]
+    micros = seconds * 1_000_000
+    if len(parts) != 5 or not all(map(_is_whole, [*parts, micros])) or not 0 <= seconds < 60:
+        return None
+    year, month, day, hour, minute = map(int, parts)
+    return Value(datetime(year, month, day, hour, minute) + timedelta(microseconds=int(micros)), "TIMESTAMP")
+
+
 def _last_day(values: Sequence[Value]) -> Value | None:
     day = values[0].value
-    if len(values) != 1 or not isinstance(day, date):
+    return Value(moments.last_day(day), "DATE") if len(values) == 1 and isinstance(day, date) else None
+
+
+def _from_epoch(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
+    """The moment so many seconds after 1970."""
+    seconds = _numbers(values, 1, 1)
+    if not seconds or zone is None or (seconds[0] * 1_000_000).denominator != 1:
         return None
-    return Value(date(day.year, day.month, monthrange(day.year, day.month)[1]), "DATE")
+    at = datetime(1970, 1, 1) + timedelta(microseconds=int(seconds[0] * 1_000_000))
+    found = moments.between_zones(at, UTC, zone)
+    return None if found is None else Value(found, ZONED)
+
+
+def _at_zone(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
+    """What clocks of a named zone show at a moment; or the moment at which they show a time."""
+    if len(values) != 2 or zone is None or not isinstance(values[0].value, str):
+        return None
+    named, at = moments.zone_named(values[0].value), _instant(values[1], None)
+    if named is None or at is None:
+        return None
+    if values[1].kind == NOW:
+        return values[1] if named is UTC and zone is UTC else None
+    is_moment = values[1].kind == ZONED
+    found = moments.between_zones(at, zone, named) if is_moment else moments.between_zones(at, named, zone)
+    return None if found is None else Value(found, "TIMESTAMP" if is_moment else ZONED)
+
+
+def _joined(values: Sequence[Value]) -> Value | None:
+    """Texts and whole numbers, one after another."""
+    parts = [one.value if isinstance(one.value, str) else str(one.value) for one in values]
+    plain = all(isinstance(one.value, str) or (one.kind == NUMBER and _is_whole(one.value)) for one in values)
+    return Value("".join(parts), TEXT) if plain else None
 
 
 def _square_root(values: Sequence[Value]) -> Value | None:
@@ -434,7 +496,13 @@ def _outermost(of: Callable[..., Any]) -> Callable[[Sequence[Value]], Value | No
     """The least or the greatest of values of one kind."""
 
     def computed(values: Sequence[Value]) -> Value | None:
-        plain = len({one.kind for one in values}) == 1 and values[0].kind in (NUMBER, "DOUBLE", "DATE", "TIMESTAMP")
+        plain = len({one.kind for one in values}) == 1 and values[0].kind in (
+            NUMBER,
+            "DOUBLE",
+            "DATE",
+            "TIMESTAMP",
+            ZONED,
+        )
         return of(values, key=lambda one: one.value) if plain else None
 
     return computed
@@ -452,11 +520,13 @@ def _of_text(to: Callable[[str], str]) -> Callable[[Sequence[Value]], Value | No
 
 
 CALLS: Mapping[str, Callable[[Sequence[Value]], Value | None]] = {
-    **{name: _part_of_date(name) for name in (*_PARTS, *_UNIT_NAMES)},
+    **{name: _part_of_date(name) for name in (*moments.PARTS, *moments.UNIT_NAMES)},
     "date_part": _date_part,
     "date_trunc": _truncated,
     "make_date": _made_date,
+    "make_timestamp": _made_timestamp,
     "last_day": _last_day,
+    "dpipe": _joined,
     "sqrt": _square_root,
     "pow": _power,
     "power": _power,
@@ -470,6 +540,13 @@ CALLS: Mapping[str, Callable[[Sequence[Value]], Value | None]] = {
     "lower": _of_text(str.lower),
     "upper": _of_text(str.upper),
 }
+# Those that depend on the session's zone.
+_IN_ZONES: Mapping[str, Callable[[Sequence[Value], tzinfo | None], Value | None]] = {
+    "to_timestamp": _from_epoch,
+    "timezone": _at_zone,
+}
+# Those that keep a part of a moment.
+_OF_MOMENTS = frozenset({*moments.PARTS, *moments.UNIT_NAMES, "date_part", "date_trunc", "last_day"})
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -486,14 +563,12 @@ def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UU
         return found if kind == "BOOLEAN" else None
     if isinstance(found, Fraction):
         return _fitting(found, said, kind)
-    if said == NOW:
-        return None
     if isinstance(found, datetime):
         midnight = found.replace(hour=0, minute=0, second=0, microsecond=0)
-        return found if kind == "TIMESTAMP" else found.date() if kind == "DATE" and found == midnight else None
+        return found if kind in ("TIMESTAMP", ZONED) else found.date() if kind == "DATE" and found == midnight else None
     if isinstance(found, date):
         midnight = datetime(found.year, found.month, found.day)
-        return found if kind == "DATE" else midnight if kind == "TIMESTAMP" else None
+        return found if kind == "DATE" else midnight if kind in ("TIMESTAMP", ZONED) else None
     return found if not isinstance(found, Duration) and said == kind else None
 
 
@@ -520,38 +595,23 @@ def _read(text: str, kind: str) -> Fraction | bool | date | time | UUID | None:
     return None if number is None else _fitting(number, TEXT, kind)
 
 
-def _date(text: str) -> date | None:
-    """The day, also with the time of its midnight after it, as tools write bounds."""
-    day, clock = text[:10], text[10:]
-    return date.fromisoformat(day) if _DATE.fullmatch(day) and _MIDNIGHT.fullmatch(clock) else None
-
-
-def _timestamp(text: str) -> datetime | None:
-    day, gap, clock = text[:10], text[10:11], text[11:]
-    if not _DATE.fullmatch(day) or gap not in ("", " ", "T") or bool(gap) != bool(_TIME.fullmatch(clock)):
-        return None
-    return datetime.combine(date.fromisoformat(day), time.fromisoformat(_padded(clock)) if gap else time())
-
-
-def _time(text: str) -> time | None:
-    return time.fromisoformat(_padded(text)) if _TIME.fullmatch(text) else None
-
-
-def _padded(clock: str) -> str:
-    """A time whose fraction has six digits, which Python 3.10 could not read otherwise."""
-    whole, point, part = clock.partition(".")
-    return f"{whole}.{part:0<6}" if point else whole
-
-
 def _uuid(text: str) -> UUID | None:
     return UUID(text) if _UUID.fullmatch(text) else None
 
 
-_READERS = {"DATE": _date, "TIMESTAMP": _timestamp, "TIME": _time, "UUID": _uuid}
+_READERS: Mapping[str, Callable[[str], date | time | UUID | None]] = {
+    "DATE": moments.read_date,
+    "TIMESTAMP": moments.read_timestamp,
+    "TIME": moments.read_time,
+    "UUID": _uuid,
+    # Columns are compared with moments in UTC only.
+    ZONED: partial(moments.read_instant, zone=UTC),
+}
 # How constants of a type are written so that they are read; whole numbers and decimals are told alike.
 _WRITTEN = {
     "DATE": "written as in DATE '2024-03-31'",
     "TIMESTAMP": "written as in TIMESTAMP '2024-03-31 00:30:00'",
+    ZONED: "written as in TIMESTAMPTZ '2024-03-31 00:30:00+00', and not of an hour in which the zone's clocks change",
     "TIME": "written as in TIME '00:30:00'",
     "UUID": "written as in UUID '5c3a0f2e-9d1b-4c7a-8e6f-0123456789ab'",
     "BOOLEAN": "true or false",
@@ -560,7 +620,7 @@ _WRITTEN = {
     "VARCHAR": "a text in quotes",
 }
 # The types whose constants can be written.
-SIMPLE = frozenset({*WHOLE, *_READERS, "BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR"})
+SIMPLE = frozenset({*WHOLE, *_READERS, "BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR"} - {ZONED})
 
 
 def in_sql(found: Fraction | str | bool | date | time | UUID, kind: str) -> str:
@@ -571,7 +631,7 @@ def in_sql(found: Fraction | str | bool | date | time | UUID, kind: str) -> str:
         return "true" if found else "false"
     if isinstance(found, Fraction):
         return f"CAST('{_digits_of(found, kind)}' AS {kind})"
-    if isinstance(found, datetime):
+    if isinstance(found, datetime):  # a moment, too: in UTC
         return f"TIMESTAMP '{found.isoformat(sep=' ')}'"
     if isinstance(found, UUID):
         return f"CAST('{found}' AS UUID)"

@@ -441,15 +441,26 @@ class Operation(Expr):
 # --- aggregates, windows and subqueries -------------------------------------------------------------------------------
 
 
+class Direction(NamedTuple):
+    """How an expression of ORDER BY sorts."""
+
+    descending: bool = False
+    nulls_first: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate(Expr):
-    """An aggregate: its name, arguments, DISTINCT, FILTER and ORDER BY. `count()` counts rows."""
+    """An aggregate: its name, arguments, DISTINCT, FILTER and ORDER BY. `count()` counts rows.
+
+    directions: of each expression in `order`; none: all sort upwards, with NULLs last.
+    """
 
     name: str
     operands: tuple[Expr, ...] = ()
     distinct: bool = False
     where: frozenset[Expr] = frozenset()
     order: tuple[Expr, ...] = ()
+    directions: tuple[Direction, ...] = ()
 
     @property
     def argument(self) -> Expr | None:
@@ -468,7 +479,7 @@ class Aggregate(Expr):
     def with_parts(self, change: Change) -> Aggregate:
         where = frozenset[Expr]().union(*(conjuncts(change(condition)) for condition in self.where))
         operands, order = tuple(map(change, self.operands)), tuple(map(change, self.order))
-        return Aggregate(self.name, operands, self.distinct, where, order)
+        return Aggregate(self.name, operands, self.distinct, where, order, self.directions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,34 +499,46 @@ class WindowFunction(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Window(Expr):
-    """A function over a window. `frame` is the text of an explicit frame, if there is one."""
+    """A function over a window.
+
+    frame: the text of an explicit frame, if there is one. directions: of each expression in `order`; none: all sort
+    upwards, with NULLs last. skips_nulls: IGNORE NULLS.
+    """
 
     call: Expr
     partition: frozenset[Expr] = frozenset()
     order: tuple[Expr, ...] = ()
     frame: str = ""
+    directions: tuple[Direction, ...] = ()
+    skips_nulls: bool = False
 
     @property
     def parts(self) -> tuple[Expr, ...]:
         return (self.call, *self.partition, *self.order)
 
     def with_parts(self, change: Change) -> Window:
-        partition = frozenset(map(change, self.partition))
-        return Window(change(self.call), partition, tuple(map(change, self.order)), self.frame)
+        return self.over(change(self.call), change)
+
+    def over(self, call: Expr, change: Change) -> Window:
+        """Another function over the same window, whose expressions are changed."""
+        partition, order = frozenset(map(change, self.partition)), tuple(map(change, self.order))
+        return Window(call, partition, order, self.frame, self.directions, self.skips_nulls)
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctOn(Expr):
-    """What DISTINCT ON keeps one row of each of."""
+    """What DISTINCT ON keeps one row of each of: the first in an order, whose directions are those of a window's."""
 
     keys: tuple[Expr, ...]
+    order: tuple[Expr, ...] = ()
+    directions: tuple[Direction, ...] = ()
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        return self.keys
+        return (*self.keys, *self.order)
 
     def with_parts(self, change: Change) -> DistinctOn:
-        return DistinctOn(tuple(map(change, self.keys)))
+        return DistinctOn(tuple(map(change, self.keys)), tuple(map(change, self.order)), self.directions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,6 +595,8 @@ class Unclear(Expr):
 
 
 NULL, TRUE, FALSE = Null(), Boolean(True), Boolean(False)
+# What is true, false or NULL by its form.
+CONDITIONS = And | Or | Not | Comparison | Is | In | Between | Like | Boolean
 
 
 # --- walking and changing ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ help: in DuckDB an error in one record changes the result of TRY for others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from math import ceil, floor
 from operator import eq, ge, gt, le, lt, ne
@@ -17,7 +17,9 @@ from operator import eq, ge, gt, le, lt, ne
 from duckanon.catalog.names import quoted
 from duckanon.rewrite.algebra.constants import (
     NOTHING,
+    NOW,
     NUMBER,
+    ZONED,
     NotTotal,
     Value,
     in_sql,
@@ -29,6 +31,7 @@ from duckanon.rewrite.algebra.constants import (
     step,
 )
 from duckanon.rewrite.algebra.expressions import (
+    CONDITIONS,
     NULL,
     And,
     Arithmetic,
@@ -81,6 +84,8 @@ def scalar(expr: Expr, types: Mapping[str, str], today: date) -> tuple[str, str]
     results. Arguments as for `written`. Raises NotTotal.
     """
     found = _Writer(types, today).scalar(expr)
+    if found.kind == ZONED:
+        raise NotTotal("A moment with a time zone is no value by itself here: take its date_trunc, or a part of it.")
     return found.sql, found.kind
 
 
@@ -99,7 +104,7 @@ class _Writer:
 
     def scalar(self, expr: Expr) -> Scalar:
         """An expression, which may be a condition."""
-        if isinstance(expr, And | Or | Not | Comparison | Is | In | Between | Like | Boolean):
+        if isinstance(expr, CONDITIONS):
             return Scalar(self.condition(expr), "BOOLEAN")
         return self._scalars.scalar(expr)
 
@@ -118,8 +123,7 @@ class _Writer:
             case Like():
                 return self._like(expr)
             case Comparison(operator, left, right):
-                first, second = self._comparable((left, right), ordered=operator in _TURNED)
-                return self._pair(operator, first, second)
+                return self._compared(operator, left, right)
             case In(operand, values):
                 return self._in(operand, values)
             case Between(operand, low, high, symmetric):
@@ -129,6 +133,13 @@ class _Writer:
         if found.kind != "BOOLEAN":
             raise NotTotal("A value that is no BOOLEAN is no condition: compare it with a constant.")
         return found.sql
+
+    def _intervals(self, *exprs: Expr) -> list[str] | None:
+        """Times between moments, and constant ones to compare them with; None where something else is compared."""
+        if all(self._scalars.constant(one) is not None for one in exprs):
+            return None
+        found = [self._scalars.interval(one) for one in exprs]
+        return [one for one in found if one is not None] if None not in found else None
 
     def _is(self, operand: Expr, value: Expr) -> str:
         match operand, value:
@@ -160,7 +171,17 @@ class _Writer:
         known = [one for one in parts if one]
         return f"({subject.sql} IN ({', '.join(known)}))" if known else _never(subject)
 
+    def _compared(self, operator: Comparator, left: Expr, right: Expr) -> str:
+        intervals = self._intervals(left, right)
+        if intervals is not None:
+            return f"({intervals[0]} {operator} {intervals[1]})"
+        first, second = self._comparable((left, right), ordered=operator in _TURNED)
+        return self._pair(operator, first, second)
+
     def _between(self, operand: Expr, low: Expr, high: Expr) -> str:
+        intervals = self._intervals(operand, low, high)
+        if intervals is not None:
+            return f"({intervals[0]} BETWEEN {intervals[1]} AND {intervals[2]})"
         subject, least, most = self._comparable((operand, low, high), ordered=True)
         if isinstance(subject, Scalar):
             plain = [_same(one, subject.kind) for one in (least, most)]
@@ -177,6 +198,8 @@ class _Writer:
         if len(scalars) > 1 and any(enums) and (ordered or len(enums) > 1):
             raise NotTotal("Columns of an ENUM are compared by = and <> only, with others of their own type.")
         kinds = [one.kind for one in scalars]
+        values = [None if one is None else _within_day(one) if set(kinds) == {"DATE"} else one for one in values]
+        constants = [value for value in values if value is not None]
         if any(one.kind == "DOUBLE" for one in constants) and all(is_exact(one) or one == "FLOAT" for one in kinds):
             kind = "DOUBLE"
         else:
@@ -206,6 +229,14 @@ def _plain_number(value: Value | None) -> Value | None:
         return value
     is_whole = value.value.denominator == 1 and abs(value.value) <= _WHOLE_DOUBLES
     return Value(value.value, NUMBER) if is_whole else value
+
+
+def _within_day(value: Value) -> Value:
+    """The current time as dates are compared with it: it lies between the day and the next."""
+    at = value.value
+    if value.kind != NOW or not isinstance(at, datetime) or at.time() != time():
+        return value
+    return Value(at + timedelta(hours=12), "TIMESTAMP")
 
 
 def _of_constants(operator: Comparator, one: Value, other: Value) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import TypeAlias
 
 from duckanon.rewrite.algebra.expressions import (
@@ -144,8 +144,35 @@ def _like(ignores_case: bool, arguments: Arguments) -> Expr | None:
 def _in(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand, "expressions": tuple(values)} if len(arguments) == 2:
+            parts, others = parts_of_tuple(operand), [parts_of_tuple(one) for one in values]
+            if parts and all(len(one) == len(parts) for one in others):
+                return reduce(Or, (_same(parts, one) for one in others))
             return In(operand, values)
     return None
+
+
+def parts_of_tuple(expr: Expr) -> tuple[Expr, ...]:
+    """The parts of `(a, b)`; none for other expressions."""
+    found = expr.argument("expressions") if isinstance(expr, Operation) and expr.kind == "Tuple" else ()
+    return tuple(one for one in found if isinstance(one, Expr)) if isinstance(found, tuple) else ()
+
+
+def _same(parts: tuple[Expr, ...], others: tuple[Expr, ...]) -> Expr:
+    """That two tuples are equal, in which NULL is a value as any other."""
+    pairs = zip(parts, others, strict=True)
+    same: list[Expr] = [Comparison("IS NOT DISTINCT FROM", one, other) for one, other in pairs]
+    return reduce(And, same)
+
+
+def _compared(sign: Comparator, arguments: Arguments) -> Expr | None:
+    """A comparison, of tuples by = and <> part by part."""
+    found = _two(partial(Comparison, sign), arguments)
+    if not isinstance(found, Comparison):
+        return found
+    left, right = parts_of_tuple(found.left), parts_of_tuple(found.right)
+    if not left or len(left) != len(right) or sign not in ("=", "<>"):
+        return found
+    return _same(left, right) if sign == "=" else Not(_same(left, right))
 
 
 def _between(arguments: Arguments) -> Expr | None:
@@ -213,7 +240,7 @@ _READERS: Mapping[str, Callable[[Arguments], Expr | None]] = {
     "Not": partial(_one, Not),
     "And": partial(_two, And),
     "Or": partial(_two, Or),
-    **{kind: partial(_two, partial(Comparison, sign)) for kind, sign in _COMPARATORS.items()},
+    **{kind: partial(_compared, sign) for kind, sign in _COMPARATORS.items()},
     "Is": partial(_two, Is),
     "In": _in,
     "Between": _between,

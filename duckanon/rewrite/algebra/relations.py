@@ -10,6 +10,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import Stored
 from duckanon.rewrite.algebra.expressions import (
     Column,
+    Direction,
     Expr,
     Function,
     Nested,
@@ -82,7 +83,8 @@ class Block:
     keys: what it groups by; None if it does not group, () for one row over everything.
     sets: the grouping sets as positions in `keys`; None for all keys at once.
     distinct: None, or what must differ: all outputs, or the expressions of DISTINCT ON.
-    limited: whether some rows are left out in a way that is not followed (LIMIT, SAMPLE).
+    limited: whether some rows are left out (LIMIT, SAMPLE). first: of LIMIT how many are kept and how `order` sorts;
+    None where they are left out in another way.
     spread: whether values of its last keys become columns (PIVOT without a list of values).
     """
 
@@ -97,6 +99,7 @@ class Block:
     order: tuple[Expr, ...] = ()
     limited: bool = False
     spread: bool = False
+    first: tuple[int, tuple[Direction, ...]] | None = None
     node: Any = field(default=None, compare=False, repr=False)
 
     @property

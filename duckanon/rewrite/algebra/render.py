@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from duckanon.rewrite.algebra.expressions import (
     Case,
     Column,
     Constant,
+    Direction,
     Exists,
     Expr,
     InQuery,
@@ -95,7 +96,8 @@ class Renderer:
         operands = self._nodes(expr.operands)
         if expr.name == "count" and not operands:
             operands = [exp.Star()]
-        operands += self._nodes(expr.order)
+        if expr.order:
+            operands = [*operands[:-1], exp.Order(this=operands[-1], expressions=self._terms(expr))]
         inner: Any = [exp.Distinct(expressions=operands)] if expr.distinct else operands
         if expr.name == "count":
             call: Node = exp.Count(this=inner[0], big_int=True)
@@ -105,8 +107,17 @@ class Renderer:
             return call
         return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*self._nodes(self.sorted(expr.where)))))
 
+    def _terms(self, expr: Aggregate | Window) -> Sequence[Node]:
+        """The terms of its ORDER BY."""
+        ways = expr.directions or (Direction(),) * len(expr.order)
+        return [
+            exp.Ordered(this=self.node(one), desc=way.descending, nulls_first=way.nulls_first)
+            for one, way in zip(expr.order, ways, strict=True)
+        ]
+
     def _window(self, expr: Window) -> Node:
-        order = exp.Order(expressions=[exp.Ordered(this=self.node(one)) for one in expr.order]) if expr.order else None
+        terms = self._terms(expr)
+        order = exp.Order(expressions=terms) if terms else None
         partition = self._nodes(self.sorted(expr.partition))
         return exp.Window(this=self.node(expr.call), partition_by=partition, order=order, over="OVER")
 

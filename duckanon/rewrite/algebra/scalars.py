@@ -8,19 +8,22 @@ arithmetic is done in a type that holds every result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date
 from fractions import Fraction
 from math import ceil, floor
 
 from duckanon.catalog.names import fold, quoted
-from duckanon.rewrite.algebra import constants
+from duckanon.rewrite.algebra import constants, times
 from duckanon.rewrite.algebra.constants import (
     NOTHING,
+    NOW,
     NUMBER,
     TEXT,
     WHOLE,
+    ZONED,
     NotTotal,
     Value,
     digits,
@@ -30,6 +33,7 @@ from duckanon.rewrite.algebra.constants import (
     reach,
 )
 from duckanon.rewrite.algebra.expressions import (
+    CONDITIONS,
     Arithmetic,
     Case,
     Cast,
@@ -44,33 +48,21 @@ from duckanon.rewrite.algebra.expressions import (
     Round,
     Word,
 )
+from duckanon.rewrite.algebra.moments import Duration, zone_named, zone_of
+from duckanon.rewrite.algebra.total import EARLIEST, LATEST, LISTED, Scalar, builtin, within_years
+from duckanon.rewrite.allowed import FUNCTIONS as ALLOWED
+from duckanon.rewrite.instead import instead
 
-LISTED = (
-    "A filter compares columns, total functions of columns and constants of one type, by AND, OR, NOT, IN, BETWEEN, "
-    "LIKE and IS NULL: other casts, arithmetic, functions and queries could fail on a record."
-)
+__all__ = ["LISTED", "Scalar", "Scalars", "builtin", "of_constant", "together", "widened"]
+
+# The digits that hold all whole numbers of a type.
+WHOLE_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.items()}
 # The most characters that left, right and substring count.
 _LONGEST = 1_000_000
+# The digits of a DECIMAL that DuckDB keeps in 64 bits.
+_WIDEST_OF_64 = 18
 # Constants by which DOUBLEs are divided or multiplied, so that results are finite.
 _LEAST, _MOST = Fraction(1, 10**60), Fraction(10**60)
-# Dates outside are taken for infinite by the functions that could fail on them.
-_EARLIEST, _LATEST = "290000-01-01 (BC)", "290000-12-31"
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A total expression: its SQL and type. span: the least and the greatest value of a number, if it has such.
-
-    enum: the type of the column, if it is one of an ENUM, which is written as text. null: whether it is NULL.
-    number: the value of a constant number.
-    """
-
-    sql: str
-    kind: str
-    span: tuple[Fraction, Fraction] | None = None
-    enum: str = ""
-    null: bool = False
-    number: Fraction | None = None
 
 
 class Scalars:
@@ -78,6 +70,8 @@ class Scalars:
 
     def __init__(self, types: Mapping[str, str], today: date, condition: Callable[[Expr], str]) -> None:
         self._types, self._today, self._condition = types, today, condition
+        # Known kinds of moments, so that deep arithmetic is not walked again at each level.
+        self._times: dict[Expr, str] = {}
 
     def constant(self, expr: Expr) -> Value | None:
         """The value of a constant expression; None for any other expression."""
@@ -99,22 +93,116 @@ class Scalars:
             case Coalesce(operands):
                 return self._coalesced(operands)
             case Cast(operand, kind, tries=False):
-                return _cast(self.scalar(operand), constants.type_name(kind))
+                truth = isinstance(operand, CONDITIONS)
+                of = Scalar(self._condition(operand), "BOOLEAN") if truth else self.scalar(operand)
+                return _cast(of, constants.type_name(kind))
             case Arithmetic(operator, left, right):
-                return ARITHMETIC[operator](self._number(left), self._number(right))
+                moved = self._of_times(operator, left, right)
+                return moved or ARITHMETIC[operator](self._number(left), self._number(right))
+        between, unit, moments = times.between(expr)
+        if between in _BETWEEN:
+            return _BETWEEN[between](unit, *map(self._moment, moments))
         name, arguments = called(expr)
+        if name in times.PARTS and len(arguments) == 1 and (span := self.interval(arguments[0])) is not None:
+            return times.part(name, span)
+        if name == "timezone":
+            return self._at_zone(*arguments)
+        if name == "time_bucket" and len(arguments) == 2:
+            return self._bucket(*arguments)
         if name in FUNCTIONS:
             first, *rest = arguments
             return FUNCTIONS[name](self.scalar(first), [self.constant(one) for one in rest])
-        raise NotTotal(LISTED)
+        raise NotTotal(_not_followed(expr, name))
+
+    def interval(self, expr: Expr) -> str | None:
+        """The time between two moments, or a constant one, as SQL of an INTERVAL; None for others. Raises NotTotal.
+
+        It is no value of a column: 1 month and 30 days are equal and not the same.
+        """
+        value = self.constant(expr)
+        if value is not None:
+            return times.interval(value.value) if isinstance(value.value, Duration) else None
+        name, _, moments = times.between(expr)
+        if name == "age":
+            return times.age(*map(self._moment, moments))
+        if isinstance(expr, Arithmetic) and expr.operator == "-":
+            kinds = [self._kind_of_time(one) for one in (expr.left, expr.right)]
+            if "" not in kinds and "TIMESTAMP" in kinds:
+                return times.elapsed(self._moment(expr.left), self._moment(expr.right))
+        return None
+
+    def _of_times(self, operator: Operator, left: Expr, right: Expr) -> Scalar | None:
+        """The days between two dates, or a date some time later; None where it is of others."""
+        kinds = [self._kind_of_time(one) for one in (left, right)]
+        if operator not in ("+", "-") or kinds == ["", ""]:
+            return None
+        if operator == "-" and kinds == ["DATE", "DATE"]:
+            return times.difference(self._moment(right), self._moment(left))
+        one, other = (left, right) if kinds[0] else (right, left)
+        by = self.constant(other)
+        if by is None or (operator == "-" and one is right):
+            return None
+        if isinstance(by.value, Duration):
+            return times.later(self._moment(one), by.value, operator)
+        return times.days_later(self._moment(one), by.value, operator) if isinstance(by.value, Fraction) else None
+
+    def _kind_of_time(self, expr: Expr) -> str:
+        """DATE or TIMESTAMP for a moment; empty for other expressions."""
+        if expr not in self._times:
+            self._times[expr] = self._found_time(expr)
+        return self._times[expr]
+
+    def _found_time(self, expr: Expr) -> str:
+        value = self.constant(expr)
+        kind = value.kind if value is not None else ""
+        if value is None and not (isinstance(expr, Arithmetic) and self.interval(expr) is not None):
+            try:
+                kind = self.scalar(expr).kind
+            except NotTotal:
+                return ""
+        return kind if kind in times.TIMES else ""
+
+    def _moment(self, expr: Expr) -> Scalar:
+        """A date or a timestamp, perhaps a constant one."""
+        value = self.constant(expr)
+        return self.scalar(expr) if value is None else of_constant(value, value.kind)
 
     def _column(self, column: Column) -> Scalar:
         kind, name = self.type_of_column(column), quoted([column.name])
         if kind.startswith("ENUM("):
             return Scalar(f"CAST({name} AS VARCHAR)", "VARCHAR", enum=kind)
+        if kind == ZONED and self._is_utc:
+            return _of_moments(name)
         if kind not in constants.SIMPLE and digits(kind) is None:
             raise NotTotal(f'Column "{column.name}" has a type that filters do not compare: {constants.plain(kind)}.')
         return Scalar(name, kind, reach(kind) if is_exact(kind) else None)
+
+    @property
+    def _is_utc(self) -> bool:
+        """Whether times with and without a time zone are the same: nowhere else are their orders the same."""
+        return zone_of(self._today) is UTC
+
+    def _bucket(self, width: Expr, operand: Expr) -> Scalar:
+        """The start of the bucket in which a moment lies. Dates beyond 290,000 years count as infinite."""
+        one, by = _in_utc(self.scalar(operand)), self.constant(width)
+        if one.kind not in times.TIMES or by is None or not isinstance(by.value, Duration):
+            raise NotTotal("time_bucket takes a constant INTERVAL, and a date or a timestamp.")
+        micros = by.value.days * 86_400_000_000 + by.value.micros
+        if (by.value.months > 0) == (micros > 0) or min(by.value.months, micros) < 0:
+            raise NotTotal("time_bucket takes a time of months alone, or one of days and parts of a day.")
+        written = times.interval(by.value)
+        return _or_infinite(one, one.kind, lambda moved: builtin("time_bucket", written, moved))
+
+    def _at_zone(self, zone: Expr, operand: Expr) -> Scalar:
+        """A time of a zone as a moment, or a moment as the time there."""
+        one, named = self.scalar(operand), self.constant(zone)
+        if not self._is_utc or named is None or zone_named(str(named.value)) is not UTC:
+            raise NotTotal("AT TIME ZONE of a column is followed for UTC, in a session whose time zone is UTC.")
+        if one.kind == "DATE":
+            one = _cast(one, "TIMESTAMP")
+        if one.kind not in ("TIMESTAMP", ZONED):
+            raise NotTotal("AT TIME ZONE is for dates and timestamps.")
+        return replace(one, kind="TIMESTAMP" if one.kind == ZONED else ZONED)
 
     def _number(self, expr: Expr) -> Scalar:
         """An operand of arithmetic: a scalar, or a constant number."""
@@ -139,14 +227,21 @@ class Scalars:
         found = [(self.constant(one), one) for one in exprs]
         scalars = [self.scalar(one) for value, one in found if value is None]
         kind = together([one.kind for one in scalars], [value for value, _ in found if value is not None])
+        if kind == ZONED:
+            raise NotTotal(
+                "Moments with a time zone are compared here: in CASE and coalesce take x AT TIME ZONE 'UTC'."
+            )
         rest = iter(scalars)
         return [widened(next(rest), kind) if value is None else of_constant(value, kind) for value, _ in found]
 
 
-def builtin(name: str, *arguments: str) -> str:
-    """A call of DuckDB's own function or operator: a macro may have its name."""
-    own = name if name.isidentifier() else f'"{name}"'
-    return f"system.main.{own}({', '.join(arguments)})"
+def _not_followed(expr: Expr, name: str) -> str:
+    """Why an expression is not written: of a function its name, and what there is in its place."""
+    if isinstance(expr, Function) and name not in ALLOWED:
+        return f"The function {name[:40]} is not one of those that an analyst may call: {instead(name)}"
+    if name in ALLOWED and name.isidentifier():
+        return f"The function {name[:40]} is not followed on records, on which it could fail. {LISTED}"
+    return LISTED
 
 
 def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
@@ -160,6 +255,10 @@ def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
         kind = _holding([reach(one) for one in different], sorted(different, key=lambda one: reach(one)[1]))
     elif "DOUBLE" in different and all(is_exact(one) for one in different - {"DOUBLE"}):
         kind = "DOUBLE"
+    elif different == set(times.TIMES):
+        kind = "TIMESTAMP"
+    elif (decimal := _common_decimal(different)) is not None:
+        kind = decimal
     else:
         raise NotTotal(
             "Values of different types are compared: a cast could fail on a record. Compare values of one type."
@@ -171,12 +270,23 @@ def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
     return kind
 
 
+def _common_decimal(kinds: Iterable[str]) -> str | None:
+    """The DECIMAL that holds all values of several exact types; None where none does."""
+    known = [digits(one) or ((WHOLE_DIGITS[one], 0) if one in WHOLE else None) for one in kinds]
+    exact = [one for one in known if one is not None]
+    if len(exact) < len(known):
+        return None
+    scale = max(one[1] for one in exact)
+    width = scale + max(one[0] - one[1] for one in exact)
+    return f"DECIMAL({width},{scale})" if width <= 38 else None
+
+
 def _least_kind(values: Sequence[Value]) -> str:
     """The type of constants alone, as DuckDB chooses it."""
     kinds = {one.kind for one in values}
     if kinds and kinds <= {TEXT, "VARCHAR"}:
         return "VARCHAR"
-    if len(kinds) == 1 and kinds.isdisjoint({NUMBER}):
+    if len(kinds) == 1 and kinds.isdisjoint({NUMBER, NOW}):
         return kinds.pop()
     numbers = [one.value for one in values if one.kind == NUMBER and isinstance(one.value, Fraction)]
     if numbers and len(numbers) == len(values) and all(one.denominator == 1 for one in numbers):
@@ -188,11 +298,6 @@ def of_constant(value: Value, kind: str) -> Scalar:
     """A constant as SQL of a type. Raises NotTotal if the type does not have that value."""
     if value.value is None and (value.kind in (NOTHING, kind)):
         return Scalar(f"CAST(NULL AS {kind})", kind, null=True)
-    if value.kind == constants.NOW:
-        raise NotTotal(
-            "now() is another time at each call, so each would be a question of its own: compare with current_date, or "
-            "write the time out."
-        )
     found = constants.of_type(value, kind)
     if found is None:
         raise NotTotal(
@@ -206,6 +311,8 @@ def widened(one: Scalar, kind: str) -> Scalar:
     """A scalar in a type that holds all its values."""
     if one.kind == kind:
         return one
+    if kind == "TIMESTAMP":
+        return times.moment(one)
     sql = f"CAST({one.sql} AS {kind})" if one.number is None else constants.in_sql(one.number, kind)
     return replace(one, sql=sql, kind=kind)
 
@@ -242,6 +349,13 @@ def _around(values: Sequence[Scalar]) -> tuple[Fraction, Fraction] | None:
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
+_OF_NUMBERS = "Arithmetic is for whole numbers and decimals, and others could overflow"
+_WITH_CONSTANT = "where it is compared with a constant, compute with the constant instead, as in x > 100 for x / 2 > 50"
+_OF_DATES = (
+    "Dates are compared with each other and with constants, subtracted from each other, and moved by constants, as in "
+    "day + INTERVAL 3 DAY: other arithmetic with them could leave their range."
+)
+
 
 def _in_range(
     sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction], *also: tuple[Fraction, Fraction]
@@ -264,14 +378,19 @@ def _in_double(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Frac
     return Scalar(builtin(sign, a.sql, b.sql), "DOUBLE", (span[0] - slack, span[1] + slack))
 
 
+def _why_not(one: Scalar, other: Scalar) -> str:
+    """Why two values are not computed with, and what may be asked instead."""
+    if {one.kind, other.kind} & {"DATE", "TIMESTAMP"}:
+        return _OF_DATES
+    is_of_two = one.number is None and other.number is None
+    return f"{_OF_NUMBERS}." if is_of_two else f"{_OF_NUMBERS}: {_WITH_CONSTANT}."
+
+
 def _spans(one: Scalar, other: Scalar) -> tuple[Fraction, Fraction, Fraction, Fraction]:
     """The spans of two numbers. Raises NotTotal if one has no span."""
     fit = [is_exact(each.kind) or each.kind == "DOUBLE" for each in (one, other)]
     if one.span is None or other.span is None or not all(fit):
-        raise NotTotal(
-            "Arithmetic is for whole numbers, decimals are divided by constants, and others could overflow: compute "
-            "with the constant instead, as in x > 100 for x / 2 > 50."
-        )
+        raise NotTotal(_why_not(one, other))
     if max(abs(each) for each in (*one.span, *other.span)) > _MOST:
         raise NotTotal("A number could leave the range of every type: compute with smaller ones.")
     return (*one.span, *other.span)
@@ -280,22 +399,84 @@ def _spans(one: Scalar, other: Scalar) -> tuple[Fraction, Fraction, Fraction, Fr
 def _combined(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
     if one.kind in WHOLE and other.kind in WHOLE:
         return _in_range(sign, one, other, span)
-    if "DOUBLE" not in (one.kind, other.kind):
-        raise NotTotal("Decimals are not computed with here, but divided: compare them with constants.")
-    return _in_double(sign, one, other, span)
+    if "DOUBLE" in (one.kind, other.kind):
+        return _in_double(sign, one, other, span)
+    return _times_in_decimals(one, other, span) if sign == "*" else _in_decimals(sign, one, other, span)
+
+
+def _places(one: Scalar) -> tuple[int, int]:
+    """The width and the scale of the DECIMAL as which DuckDB computes with a decimal or a whole number."""
+    return digits(one.kind) or (min(WHOLE_DIGITS[one.kind], 38), 0)
+
+
+def _width(scale: int, *spans: tuple[Fraction, Fraction]) -> int:
+    """The digits of all numbers of spans, with so many of them after the point. Raises NotTotal beyond 38."""
+    most = max(abs(each) for span in spans for each in span)
+    found = max(len(str(int(most * 10**scale))), scale, 1)
+    if found > 38:
+        raise NotTotal("A number could have more digits than a DECIMAL holds: compute with fewer columns, or round.")
+    return found
+
+
+def _in_decimals(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
+    """A sum or a difference with decimals, in a type that holds both operands and the result."""
+    assert one.span is not None
+    assert other.span is not None
+    (width, scale), (other_width, other_scale) = _places(one), _places(other)
+    common = max(scale, other_scale)
+    needed = _width(common, one.span, other.span, span)
+    wanted = min(max(width - scale, other_width - other_scale) + common + 1, 38)
+    if needed <= wanted and (wanted <= _WIDEST_OF_64 or max(width, other_width) > _WIDEST_OF_64):
+        return Scalar(builtin(sign, one.sql, other.sql), f"DECIMAL({wanted},{common})", span)
+    # Some versions of DuckDB keep a sum of two numbers of 64 bits within 64 bits, where it may overflow.
+    wide = max(needed, _WIDEST_OF_64 + 1)
+    a, b = (widened(each, f"DECIMAL({wide},{common})") for each in (one, other))
+    return Scalar(builtin(sign, a.sql, b.sql), f"DECIMAL({min(wide + 1, 38)},{common})", span)
+
+
+def _times_in_decimals(one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
+    """A product with decimals, in a type that holds it."""
+    (width, scale), (other_width, other_scale) = _places(one), _places(other)
+    common = scale + other_scale
+    needed = _width(common, span)
+    # DuckDB keeps a product of two numbers of 64 bits within 64 bits, where it may overflow.
+    own = min(width + other_width, _WIDEST_OF_64 if max(width, other_width) <= _WIDEST_OF_64 else 38)
+    if needed <= own:
+        return Scalar(builtin("*", one.sql, other.sql), f"DECIMAL({own},{common})", span)
+    wide = max(width, _WIDEST_OF_64 + 1)
+    a = widened(one, f"DECIMAL({wide},{scale})")
+    return Scalar(builtin("*", a.sql, other.sql), f"DECIMAL({min(wide + other_width, 38)},{common})", span)
+
+
+def _in_floats(sign: str, one: Scalar, other: Scalar) -> Scalar | None:
+    """An operation on DOUBLEs without known bounds, which is infinite or NaN where it overflows; None for others."""
+    kinds = {one.kind, other.kind}
+    if "DOUBLE" not in kinds or not all(is_exact(kind) or kind == "DOUBLE" for kind in kinds):
+        return None
+    if one.span is not None and other.span is not None:
+        return None
+    a, b = (widened(each, "DOUBLE").sql for each in (one, other))
+    # There is one zero, not -0.0 beside it.
+    return Scalar(builtin("+", builtin(sign, a, b), "CAST(0 AS DOUBLE)"), "DOUBLE")
 
 
 def _sum(one: Scalar, other: Scalar) -> Scalar:
+    if (floats := _in_floats("+", one, other)) is not None:
+        return floats
     a, b, c, d = _spans(one, other)
     return _combined("+", one, other, (a + c, b + d))
 
 
 def _difference(one: Scalar, other: Scalar) -> Scalar:
+    if (floats := _in_floats("-", one, other)) is not None:
+        return floats
     a, b, c, d = _spans(one, other)
     return _combined("-", one, other, (a - d, b - c))
 
 
 def _product(one: Scalar, other: Scalar) -> Scalar:
+    if (floats := _in_floats("*", one, other)) is not None:
+        return floats
     a, b, c, d = _spans(one, other)
     ends = [a * c, a * d, b * c, b * d]
     return _combined("*", one, other, (min(ends), max(ends)))
@@ -307,9 +488,25 @@ def _divisor(other: Scalar) -> Fraction:
     return other.number
 
 
+def _ratio(a: str, b: str) -> Scalar:
+    """A quotient of exact numbers as DOUBLEs. A setting of DuckDB says whether division by zero fails: none is made."""
+    zero = "CAST(0 AS DOUBLE)"
+    by_zero = " ".join(
+        f"WHEN {b} = {zero} AND {a} {sign} {zero} THEN CAST('{value}' AS DOUBLE)"
+        for sign, value in ((">", "inf"), ("<", "-inf"), ("=", "nan"))
+    )
+    # There is one zero, not -0.0 beside it.
+    divided = builtin("+", builtin("/", a, f"nullif({b}, {zero})"), zero)
+    return Scalar(f"CASE {by_zero} ELSE {divided} END", "DOUBLE")
+
+
 def _quotient(one: Scalar, other: Scalar) -> Scalar:
-    a, b, *_ = _spans(one, other)
+    if other.number is None and is_exact(one.kind) and is_exact(other.kind):
+        return _ratio(*(widened(each, "DOUBLE").sql for each in (one, other)))
     by = _divisor(other)
+    if (floats := _in_floats("/", one, other)) is not None:
+        return floats
+    a, b, *_ = _spans(one, other)
     ends = [a / by, b / by]
     return _in_double("/", one, other, (min(ends), max(ends)))
 
@@ -361,6 +558,12 @@ def _cast(one: Scalar, kind: str) -> Scalar:
         return Scalar(f"CAST({one.sql} AS {kind})", kind, one.span)
     if (one.kind, kind) in _CASTS or (kind == "VARCHAR" and one.kind in WHOLE):
         return Scalar(f"CAST({one.sql} AS {kind})", kind)
+    if one.kind == "DATE" and kind == "TIMESTAMP":
+        return _or_infinite(one, "TIMESTAMP", lambda moved: f"CAST({moved} AS TIMESTAMP)")
+    if one.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
+        return _cast(replace(one, kind="TIMESTAMP"), kind)
+    if one.kind == "TIMESTAMP" and kind == ZONED:
+        raise NotTotal(f"A column is cast to {ZONED} by AT TIME ZONE 'UTC' here.")
     if one.kind == "BOOLEAN" and kind in WHOLE:
         return Scalar(f"CAST({one.sql} AS {kind})", kind, (Fraction(0), Fraction(1)))
     raise NotTotal(LISTED)
@@ -371,6 +574,8 @@ _CASTS = {("TIMESTAMP", "DATE"), ("DATE", "VARCHAR"), ("BOOLEAN", "VARCHAR"), ("
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
+# Functions of a unit and two moments, whose value is a number.
+_BETWEEN = {"date_diff": times.date_diff, "date_sub": times.date_sub}
 _Function = Callable[[Scalar, Sequence[Value | None]], Scalar]
 
 
@@ -419,10 +624,20 @@ def _part_of_text(name: str, least: int, most: int) -> _Function:
     return written
 
 
-def _between(one: Scalar) -> tuple[str, str]:
-    """A condition that a date is within 290,000 years, and the date moved into them."""
-    low, high = f"{one.kind} '{_EARLIEST}'", f"{one.kind} '{_LATEST}'"
-    return f"{one.sql} >= {low} AND {one.sql} <= {high}", builtin("least", builtin("greatest", one.sql, low), high)
+def _or_infinite(one: Scalar, kind: str, write: Callable[[str], str]) -> Scalar:
+    """A date or a timestamp as another, which is infinite for dates beyond 290,000 years. kind: of the other."""
+    inside, moved = within_years(one)
+    sql = (
+        f"CASE WHEN {inside} THEN {write(moved)} WHEN {one.sql} > {one.kind} '{LATEST}' THEN {kind} 'infinity' "
+        f"WHEN {one.sql} < {one.kind} '{EARLIEST}' THEN {kind} '-infinity' END"
+    )
+    return Scalar(sql, kind)
+
+
+def _of_moments(column: str) -> Scalar:
+    """A column with a time zone, as a TIMESTAMP in UTC."""
+    found = _or_infinite(Scalar(column, ZONED), "TIMESTAMP", lambda moved: builtin("timezone", "'UTC'", moved))
+    return replace(found, kind=ZONED)
 
 
 def _of_date(
@@ -432,11 +647,12 @@ def _of_date(
 
     def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
         _no_more(rest)
+        one = _in_utc(one)
         if one.kind not in kinds:
             raise NotTotal(f"{name} is for columns of the types {' and '.join(kinds)} here.")
         sql = builtin(name, one.sql)
         if guarded:
-            inside, moved = _between(one)
+            inside, moved = within_years(one)
             sql = f"CASE WHEN {inside} THEN {builtin(name, moved)} END"
         return Scalar(sql, "BIGINT", (Fraction(low), Fraction(high)))
 
@@ -446,25 +662,78 @@ def _of_date(
 def _truncated(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """date_trunc to a day or a longer unit. Dates beyond 290,000 years count as infinite."""
     (unit,) = [str(each.value).lower() for each in _given(rest)] or [""]
+    one = _in_utc(one)
     if one.kind == "TIMESTAMP" and unit in ("hour", "minute", "second"):
         return Scalar(builtin("date_trunc", f"'{unit}'", one.sql), "TIMESTAMP")
     if one.kind not in ("DATE", "TIMESTAMP") or unit not in _TRUNCATED:
         raise NotTotal(f"date_trunc is for dates and timestamps here, to {', '.join(_TRUNCATED)}.")
-    inside, moved = _between(one)
-    truncated = builtin("date_trunc", f"'{unit}'", moved)
-    sql = (
-        f"CASE WHEN {inside} THEN CAST({truncated} AS DATE) "
-        f"WHEN {one.sql} > {one.kind} '{_LATEST}' THEN DATE 'infinity' "
-        f"WHEN {one.sql} < {one.kind} '{_EARLIEST}' THEN DATE '-infinity' END"
-    )
-    return Scalar(sql, "DATE")
+    quoted_unit = constants.literal(unit)
+    return _or_infinite(one, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
 
 
+def _in_utc(one: Scalar) -> Scalar:
+    """A moment as the time in UTC, of which its parts are: there is no other zone in which columns have moments."""
+    return replace(one, kind="TIMESTAMP") if one.kind == ZONED else one
+
+
+def _epoch(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    """Seconds since 1970."""
+    _no_more(rest)
+    one = _in_utc(one)
+    if one.kind not in ("DATE", "TIMESTAMP"):
+        raise NotTotal("epoch is for columns of the types DATE and TIMESTAMP here.")
+    most = Fraction(2 * 10**14)
+    return Scalar(builtin("epoch", one.sql), "DOUBLE", (-most, most))
+
+
+def _shown(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    """Strftime with a constant format."""
+    form = [each.value for each in _given(rest)]
+    one = _in_utc(one)
+    plain = len(form) == 1 and isinstance(form[0], str) and _FORMAT.fullmatch(form[0])
+    if one.kind not in ("DATE", "TIMESTAMP") or not plain:
+        raise NotTotal(
+            "strftime takes a date or a time, and a constant format of %Y, %m, %d, %j, %H, %I, %p, %M, %S, %g and %f."
+        )
+    return Scalar(builtin("strftime", one.sql, constants.literal(str(form[0]))), "VARCHAR")
+
+
+def _day(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    """date(x), as a cast."""
+    _no_more(rest)
+    return _cast(one, "DATE")
+
+
+def _named(part: str, names: Sequence[str], least: int) -> _Function:
+    """The name of a part of a date. least: the number of the first one."""
+
+    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        number = _DATES[part](one, rest).sql
+        cases = " ".join(f"WHEN {at} THEN {constants.literal(name)}" for at, name in enumerate(names, least))
+        return Scalar(f"CASE {number} {cases} END", "VARCHAR")
+
+    return written
+
+
+def _last_day(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    """The last day of the month. Dates beyond 290,000 years count as infinite, and have none."""
+    _no_more(rest)
+    one = _in_utc(one)
+    if one.kind not in ("DATE", "TIMESTAMP"):
+        raise NotTotal("last_day is for dates and timestamps.")
+    inside, moved = within_years(one)
+    return Scalar(f"CASE WHEN {inside} THEN {builtin('last_day', moved)} END", "DATE")
+
+
+_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_FORMAT = re.compile(r"(?:[^%]|%[YmdjHIpMSgf%])*")
 _TRUNCATED = ("day", "week", "month", "quarter", "year", "decade", "century")
 
 
 def _rounded(name: str) -> _Function:
-    """floor, ceil and round: a DECIMAL without digits of a DECIMAL, else a DOUBLE."""
+    """floor, ceil, round and trunc: a DECIMAL without digits of a DECIMAL, else a DOUBLE."""
 
     def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
         _no_more(rest)
@@ -472,6 +741,8 @@ def _rounded(name: str) -> _Function:
         decimal = digits(one.kind)
         if decimal is not None:
             return Scalar(builtin(name, one.sql), f"DECIMAL({decimal[0]},0)", span)
+        if one.kind in WHOLE and name == "trunc":
+            return one
         if one.kind in ("FLOAT", "DOUBLE") or (one.kind in WHOLE and name != "round"):
             exact = one if one.kind == "FLOAT" else _cast(one, "DOUBLE")
             return Scalar(builtin(name, exact.sql), exact.kind, span)
@@ -496,6 +767,8 @@ def _negative(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     _no_more(rest)
     if one.kind in WHOLE:
         return _difference(_of_number(Value(Fraction(0), NUMBER)), one)
+    if digits(one.kind) is not None and one.span is not None:
+        return Scalar(builtin("-", one.sql), one.kind, (-one.span[1], -one.span[0]))
     raise NotTotal(LISTED)
 
 
@@ -527,6 +800,13 @@ FUNCTIONS: Mapping[str, _Function] = {
     "floor": _rounded("floor"),
     "ceil": _rounded("ceil"),
     "round": _rounded("round"),
+    "trunc": _rounded("trunc"),
+    "dayname": _named("dayofweek", _DAYS, 0),
+    "monthname": _named("month", _MONTHS, 1),
+    "last_day": _last_day,
+    "epoch": _epoch,
+    "strftime": _shown,
+    "date": _day,
     "abs": _absolute,
     "neg": _negative,
     **_DATES,
@@ -538,7 +818,8 @@ OTHER_NAMES = {
     "substr": "substring", "ceiling": "ceil", "dayofmonth": "day", "weekday": "dayofweek", "dow": "dayofweek",
     "dayofweekiso": "isodow", "weekofyear": "week", "doy": "dayofyear", "datetrunc": "date_trunc",
     "timestamptrunc": "date_trunc", "datepart": "date_part", "extract": "date_part", "y": "year", "years": "year",
-    "months": "month", "days": "day", "weeks": "week", "quarters": "quarter",
+    "months": "month", "days": "day", "weeks": "week", "quarters": "quarter", "timetounix": "epoch",
+    "lastday": "last_day", "datebin": "time_bucket",
 }  # fmt: skip
 _SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
@@ -578,9 +859,12 @@ def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
     if call.kind == "Substring":
         parts = [call.argument(name) for name in ("this", "start", "length")]
         return "substring", [one for one in parts if isinstance(one, Expr)]
+    name = call.kind.lower()
+    if name == "attimezone":
+        parts = [call.argument("zone"), call.argument("this")]
+        return "timezone", [one for one in parts if isinstance(one, Expr)]
     if not {name for name, _ in call.arguments} <= {"this", "expression", "position", "unit"}:
         return "", []
-    name = call.kind.lower()
     if name == "trim":
         side = call.argument("position")
         return (name if side is None else _SIDES.get(str(side), "")), call.parts
@@ -596,4 +880,4 @@ def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
 def _part(unit: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr]]:
     """The function that takes this part of a date."""
     part = OTHER_NAMES.get(unit.lower(), unit.lower())
-    return (part, operands) if part in _DATES and len(operands) == 1 else ("", [])
+    return (part, operands) if part in (*_DATES, "epoch") and len(operands) == 1 else ("", [])

@@ -20,6 +20,7 @@ from duckanon.rewrite.algebra.expressions import (
     Column,
     Comparison,
     Constant,
+    Direction,
     Exists,
     Expr,
     Field,
@@ -246,12 +247,13 @@ def _filtered(node: Node, scope: Scope) -> Expr:
 def _aggregate(node: Node, scope: Scope) -> Expr:
     if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
         return _within_group(node, scope)
-    name = name_of(node)
-    name = ONE_NAME.get(name, name)
+    written = name_of(node)
+    name = ONE_NAME.get(written, written)
     if name in scope.macros:
         return scope.macro(name, tuple(_operands(node, scope)))
     operands: list[Expr] = []
     order: list[Expr] = []
+    ways: tuple[Direction, ...] = ()
     distinct = False
     for one in _arguments(node):
         if isinstance(one, exp.Distinct):
@@ -260,11 +262,15 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
         elif isinstance(one, exp.Order):
             operands += [translate(one.this, scope)] if one.this is not None else []
             order += [translate(part.this, scope) for part in one.expressions]
+            ways = directions(one.expressions)
         elif not isinstance(one, exp.Star):
             operands.append(translate(one, scope))
     if name == "count_star":
         return Aggregate("count", (), distinct)
-    found = Aggregate(name, tuple(operands), distinct, order=tuple(order))
+    if order and written in ("first", "arbitrary"):
+        # The value of the first row may be NULL, and any_value is the first that is none.
+        name = "first"
+    found = Aggregate(name, tuple(operands), distinct, order=tuple(order), directions=ways)
     if distinct or found.argument is None:
         return found
     if name == "count_if":
@@ -318,11 +324,19 @@ def _window(node: Node, scope: Scope) -> Expr:
         frozenset(translate(one, scope) for one in partition),
         tuple(translate(one.this, scope) for one in order.expressions) if order is not None else (),
         sql(spec) if spec is not None else "",
+        directions(order.expressions) if order is not None else (),
+        isinstance(call, exp.IgnoreNulls),
     )
     if over.order and not over.frame and set(over.order) <= over.partition:
         # The order ties all rows of a partition, so the frame is the whole partition.
         return Window(over.call, over.partition)
     return over
+
+
+def directions(terms: Sequence[Node]) -> tuple[Direction, ...]:
+    """How the terms of ORDER BY sort; nothing where all do so as SQL has it by itself."""
+    found = tuple(Direction(bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in terms)
+    return found if any(map(any, found)) else ()
 
 
 def _lambda(node: Node, scope: Scope) -> Expr:

@@ -6,7 +6,7 @@ Each becomes the plain SQL that it stands for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from itertools import product
 
@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of, sources
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, nodes_of, sources
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import aggregates_itself
@@ -199,43 +199,75 @@ def _quantile_at(whole: Node, quantile: Node, key: str, place: Node) -> Node:
 
 # --- WITH -------------------------------------------------------------------------------------------------------------
 
-_SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "windows", "sample", "with", "with_")
+# What may leave out rows by chance, or names queries of its own.
+_UNMOVED = ("limit", "offset", "sample", "with", "with_")
 
 
-def staging(query: Node, is_read: Callable[[Node], bool]) -> None:
-    """Move the expressions of a query's WITH that show records into the later ones, and the joins, that read them.
+def staging(query: Node, is_read: Callable[[Node], bool], units: Collection[str]) -> None:
+    """Move the expressions of a query's WITH that show records into the queries that read them.
 
     So each query holds what it reads: WITH a AS (SELECT x FROM t), b AS (SELECT x, count(*) FROM a GROUP BY x) FROM b
     becomes WITH b AS (SELECT x, count(*) FROM (SELECT x FROM t) AS a GROUP BY x) FROM b, in which b can be answered.
-    One that groups records is moved if it is read once: then it may be the groups whose sizes are asked for. is_read:
-    whether a node reads a protected table. Calls of table functions stay where they are.
+    One that groups records is moved if it is read once, or if it groups them by their units: then it may be the groups
+    whose sizes are asked for, and else numbers that are asked for once. is_read: whether a node reads a protected
+    table. units: the folded names of columns that identify units. Calls of table functions stay where they are.
     """
     given = arg(query, "with")
     if given is None or given.args.get("recursive") or _shadowed(query):
         return
     for one in list(given.expressions):
-        if not _is_plain_query(one, is_read):
+        if not _is_moved(one, is_read):
             continue
         reads = [node for node in nodes_of(query, exp.Table) if _names(node, one.alias)]
-        if aggregates_itself(one.this) and len(reads) != 1:
+        if _aggregates(one.this) and len(reads) != 1 and not _groups_units(one.this, units):
             continue
-        later = [node for each in given.expressions if each is not one for node in nodes_of(each.this, exp.Table)]
-        for node in [*later, *_joined(query)]:
-            if _names(node, one.alias) and _is_plain(node):
-                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
-                moved = exp.Subquery(this=copied(one.this), alias=copied(alias))
-                takes_over(moved, node)
-                node.replace(moved)
+        for node in reads:
+            if node is not _single(query) and _is_plain(node):
+                _move(one, node)
         if not any(_names(node, one.alias) for node in nodes_of(query, exp.Table)):
             given.set("expressions", [other for other in given.expressions if other is not one])
     if not given.expressions:
         query.set(given.arg_key, None)
 
 
-def _joined(query: Node) -> list[Node]:
-    """The tables in FROM of a query that joins several: records are counted before they are joined."""
+def _move(one: Node, node: Node) -> None:
+    """Put what an expression of WITH means in the place of its name."""
+    alias = (
+        copied(node.args["alias"]) if node.args.get("alias") else exp.TableAlias(this=copied(one.args["alias"].this))
+    )
+    if not alias.columns:
+        alias.set("columns", [copied(each) for each in one.args["alias"].columns])
+    moved = exp.Subquery(this=copied(one.this), alias=alias)
+    takes_over(moved, node)
+    node.replace(moved)
+
+
+def _single(query: Node) -> Node | None:
+    """The only source of a query, which is looked at together with its WITH."""
     found = sources(query) if isinstance(query, exp.Select) else []
-    return [one for one in found if isinstance(one, exp.Table)] if len(found) > 1 else []
+    return found[0] if len(found) == 1 else None
+
+
+def _aggregates(query: Node) -> bool:
+    return any(map(aggregates_itself, [query, *nodes_of(query, exp.Select)]))
+
+
+def _groups_units(query: Node, units: Collection[str]) -> bool:
+    """Whether all groups that a query makes are of one unit, as far as the names of their keys say."""
+    grouping = [one for one in [query, *nodes_of(query, exp.Select)] if aggregates_itself(one)]
+    return all(any(fold(key.name) in units for key in _keys(one)) for one in grouping)
+
+
+def _keys(query: Node) -> list[Node]:
+    """What a SELECT groups by, as far as that is columns or the places of columns."""
+    group = query.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("all"):
+        return [one.unalias() for one in query.expressions if isinstance(one.unalias(), exp.Column)]
+    places = [int(one.name) for one in group.expressions if isinstance(one, exp.Literal) and one.name.isdigit()]
+    shown = [query.expressions[at - 1].unalias() for at in places if at <= len(query.expressions)]
+    return [one for one in [*group.expressions, *shown] if isinstance(one, exp.Column)]
 
 
 def _shadowed(query: Node) -> bool:
@@ -244,15 +276,14 @@ def _shadowed(query: Node) -> bool:
     return any(count > 1 for count in names.values())
 
 
-def _is_plain_query(one: Node, is_read: Callable[[Node], bool]) -> bool:
+def _is_moved(one: Node, is_read: Callable[[Node], bool]) -> bool:
+    """Whether an expression of WITH shows the same rows wherever it stands, of a protected table."""
     body = one.this
-    if not isinstance(body, exp.Select) or any(body.args.get(name) for name in _SHAPING):
+    if any(part.args.get(name) for part in nodes_of(body, ROOT) for name in _UNMOVED):
         return False
     tables = nodes_of(body, exp.Table)
-    plain = all(isinstance(table.this, exp.Identifier) for table in tables) and not any(
-        True for _ in nodes_of(body, exp.Window)
-    )
-    return plain and not one.args["alias"].columns and not one.args.get("materialized") and any(map(is_read, tables))
+    plain = all(isinstance(table.this, exp.Identifier) for table in tables)
+    return plain and not one.args.get("materialized") and any(map(is_read, tables))
 
 
 def _names(node: Node, name: str) -> bool:

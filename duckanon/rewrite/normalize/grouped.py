@@ -144,8 +144,9 @@ class Grouped:
             elif given is not None:
                 new.set(part, write(given, aliased=part == "order"))
         if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
-            # Without it the order of the rows would be left to threads.
-            new = new.order_by(*over.keys)
+            # Without it the order of the rows would be left to threads. A total is NULL where a key may be NULL, too.
+            total = [f"grouping({', '.join(over.keys)})"] if self.has_sets else []
+            new = new.order_by(*over.keys, *total)
         return new
 
     def intervals(self, over: Over, widths: Sequence[str | None]) -> list[tuple[int, str]]:

@@ -59,6 +59,7 @@ def raised(block: Block, _: Callable[[], int]) -> Block | None:
         having=inner.having,
         order=upper.order,
         limited=block.limited,
+        first=block.first,
         node=block.node,
     )
     conditions = frozenset(one for one in extra if any(c.source in {s.number for s in rest} for c in columns_in([one])))
@@ -121,6 +122,9 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
     if not set(bound.values()) <= set(keys):
         raise _No
     same, extra = _same_records(block.sources, block.where - used, inner)
+    if any(_of(one, total.number) for one in extra):
+        # A condition that compares records with the total is none of what is counted alone.
+        raise _No
     if any(rebuilt(key, same) != value for key, value in bound.items()):
         raise _No
     partition = frozenset(bound.values())

@@ -14,16 +14,18 @@ from duckanon.rewrite.algebra.expressions import (
     Column,
     Comparison,
     Constant,
+    Direction,
     DistinctOn,
     Expr,
     Star,
     TooComplex,
+    Unclear,
     conjuncts,
     is_aggregated,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, reads_itself, within
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, given, nodes_of, queries_in, reads_itself, within
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Union, columns, groups
-from duckanon.rewrite.algebra.translate import Scope, Tables, Visible, translate
+from duckanon.rewrite.algebra.translate import Scope, Tables, Visible, directions, translate
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.pivots import pivoted
 from duckanon.rewrite.normalize.simplify import simplified
@@ -34,6 +36,8 @@ Keys = tuple[Expr, ...]
 Sets = tuple[frozenset[int], ...] | None
 _MOST_SETS = 4096
 _LIMITS = ("limit", "offset", "sample")
+# What ORDER BY ALL sorts by, which is not followed.
+_BY_ALL = Unclear("ORDER BY ALL", 0)
 # Clauses of other dialects.
 _FOREIGN = ("into", "match", "connect", "distribute", "cluster", "sort", "kind")
 _JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -98,7 +102,7 @@ class Resolver:
         """
         scope, where = self.opened(node, place)
         if where is None:
-            return self._opaque("this kind of join is not followed", node, scope)
+            return self._opaque(_joins_in_words(node), node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
             return self._opaque("a clause is not DuckDB's", node, scope)
         exprs = [translate(one, scope) for one in (*keys, *others)]
@@ -158,7 +162,7 @@ class Resolver:
 
     def _limited(self, inner: Relation, node: Node) -> Relation:
         if isinstance(inner, Block):
-            return replace(inner, limited=True)
+            return replace(inner, limited=True, first=None)
         number = self.number()
         return Block((Source(number, inner),), (Output("*", Star(number)),), limited=True, node=node)
 
@@ -295,7 +299,7 @@ class Resolver:
         """The relation of a SELECT. where: the conditions of its joins, see `opened`."""
         scope.windows = {fold(one.name): one for one in node.args.get("windows") or []}
         if where is None:
-            return self._opaque("this kind of join is not followed", node, scope)
+            return self._opaque(_joins_in_words(node), node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
             return self._opaque("a clause is not DuckDB's", node, scope)
         outputs = _outputs(node, scope)
@@ -319,6 +323,7 @@ class Resolver:
             self._distinct(node, scope, outputs),
             self._order(node, scope, outputs),
             any(bool(node.args.get(name)) for name in _LIMITS),
+            first=self._first(node, scope, outputs),
             node=node,
         )
         return replace(block, keys=()) if keys is None and groups(block) else block
@@ -415,19 +420,37 @@ class Resolver:
         if on is None:
             return tuple(output.expr for output in outputs)
         chosen = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
-        return (DistinctOn(tuple(self._positioned(one, scope, outputs) for one in chosen)),)
+        order, terms = self._sorted(node, scope, outputs), node.args.get("order")
+        ways = directions(terms.expressions) if terms is not None else ()
+        return (DistinctOn(tuple(self._positioned(one, scope, outputs) for one in chosen), order, ways),)
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
         """The expressions of ORDER BY, and subqueries in LIMIT and OFFSET."""
-        order = node.args.get("order")
         limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
-        found: list[Expr] = [translate(one, scope) for limit in limits for one in queries_in(limit)]
-        if order is None:
-            return tuple(found)
-        for one in order.expressions:
+        asked = (translate(one, scope) for limit in limits for one in queries_in(limit))
+        return (*asked, *(one for one in self._sorted(node, scope, outputs) if one != _BY_ALL))
+
+    def _first(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[int, tuple[Direction, ...]] | None:
+        """How many rows LIMIT keeps, and how ORDER BY sorts; None where rows are left out in another way, or none."""
+        limit, order = node.args.get("limit"), node.args.get("order")
+        if not isinstance(limit, exp.Limit) or any(node.args.get(name) for name in ("offset", "sample")):
+            return None
+        most = limit.expression
+        if not isinstance(most, exp.Literal) or not str(most.this).isdigit():
+            return None
+        if _BY_ALL in self._sorted(node, scope, outputs) or {name for name, _ in given(limit)} != {"expression"}:
+            return None
+        return int(most.this), directions(order.expressions) if order is not None else ()
+
+    def _sorted(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
+        """The expressions of ORDER BY."""
+        order = node.args.get("order")
+        found: list[Expr] = []
+        for one in order.expressions if order is not None else ():
             inner = one.this if isinstance(one, exp.Ordered) else one
             alias = scope.aliases.get(fold(inner.name)) if isinstance(inner, exp.Column) and not inner.table else None
             if isinstance(inner, exp.Var | exp.Star):
+                found.append(_BY_ALL)
                 continue
             found.append(alias if alias is not None else self._positioned(inner, scope, outputs))
         return tuple(found)
@@ -517,3 +540,14 @@ def _items(node: Node) -> list[Node]:
     if isinstance(node, exp.Paren):
         return _items(node.this)
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def _joins_in_words(node: Node) -> str:
+    """Why the joins of a SELECT are not analysed."""
+    methods = {(one.args.get("method") or "").upper() for one in node.args.get("joins") or []}
+    if "ASOF" in methods:
+        return (
+            "ASOF JOIN is not followed: number the rows by row_number() with the unit's column in PARTITION BY, or "
+            "take the last row by a subquery with ORDER BY and LIMIT 1"
+        )
+    return "this kind of join is not followed"

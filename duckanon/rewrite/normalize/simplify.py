@@ -21,6 +21,7 @@ from duckanon.rewrite.algebra.expressions import (
     walk,
 )
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source
+from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.rewrite.normalize.joined_totals import correlated, joined, raised
 from duckanon.rewrite.normalize.windows import collapsed, regrouped
 
@@ -105,6 +106,9 @@ def _unwrap(block: Block, _: Number) -> Block | None:
     if inner.is_plain or inner.limited or inner.distinct is not None:
         return None
     number = block.sources[0].number
+    if any(one.source not in (number, SOMEWHERE) for one in columns_in(block.where)):
+        # A row of a query around it is compared with groups, which are the same for all such rows.
+        return None
     if inner.spread:
         only = len(block.outputs) == 1 and block.outputs[0] == Output("*", Star(number))
         return (
@@ -127,6 +131,7 @@ def _unwrap(block: Block, _: Number) -> Block | None:
         distinct=outer.distinct,
         order=outer.order,
         limited=outer.limited,
+        first=outer.first,
         node=block.node,
     )
 

@@ -30,12 +30,13 @@ class _No(Exception):
 
 def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
     """A block that keeps one row of each partition (DISTINCT, DISTINCT ON, QUALIFY row_number() = 1), as grouping."""
-    first = [one for one in block.qualify if _is_first_of(one) is not None]
+    first = [one for one in block.qualify if _first_of(one) is not None]
     if len(first) == 1 and block.distinct is None:
-        keys = tuple(in_order(_is_first_of(first[0]) or ()))
-        loose = True
-    elif (on := _distinct_on(block)) is not None and not first:
-        keys, loose = tuple(dict.fromkeys(on)), True
+        window = _first_of(first[0])
+        assert window is not None
+        keys, loose = tuple(in_order(window.partition)), set(window.order) <= window.partition
+    elif (on := distinct_on(block)) is not None and not first:
+        keys, loose = tuple(dict.fromkeys(on.keys)), set(on.order) <= set(on.keys)
     elif block.distinct is not None and not first and any(map(is_windowed, block.distinct)):
         keys = tuple(dict.fromkeys(expr for expr in block.distinct if not is_windowed(expr)))
         loose = False
@@ -53,16 +54,16 @@ def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
         return None
 
 
-def _distinct_on(block: Block) -> tuple[Expr, ...] | None:
+def distinct_on(block: Block) -> DistinctOn | None:
     """What DISTINCT ON keeps one row of each of; None if the block has none."""
     match block.distinct:
-        case (DistinctOn(keys),):
-            return keys
+        case (DistinctOn() as on,):
+            return on
     return None
 
 
-def _is_first_of(condition: Expr) -> frozenset[Expr] | None:
-    """The partition, if the condition is row_number() OVER (PARTITION BY it) = 1."""
+def _first_of(condition: Expr) -> Window | None:
+    """The window, if the condition is row_number() OVER it = 1."""
     match condition:
         case Comparison("=" | "<=", Window() as window, Constant("1", False)):
             pass
@@ -70,7 +71,7 @@ def _is_first_of(condition: Expr) -> frozenset[Expr] | None:
             pass
         case _:
             return None
-    return window.partition if window.call == WindowFunction("row_number") and not window.frame else None
+    return window if window.call == WindowFunction("row_number") and not window.frame else None
 
 
 def _numbered(block: Block, first: list[Expr]) -> Block:
@@ -125,8 +126,7 @@ def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Calla
             call = expr.call
             if not isinstance(call, Aggregate):
                 raise _No
-            partition = frozenset(map(lift, expr.partition))
-            return Window(call.with_parts(lift), partition, tuple(map(lift, expr.order)), expr.frame)
+            return expr.over(call.with_parts(lift), lift)
         if isinstance(expr, Aggregate | Column) or expr in (block.keys or ()):
             return Column(above, below.setdefault(expr, f"_{len(below)}"))
         return None

@@ -38,6 +38,8 @@ _OF_NUMBERS = {
     "variance_pop": "var_pop",
     "stddev": "stddev_samp",
 }
+# Counts of different values, by DuckDB's name and by sqlglot's.
+_APPROXIMATE = ("approx_count_distinct", "approx_distinct")
 # The positions of quantiles are whole thousandths: the ranks of records are multiplied by the denominator.
 _FINEST_PLACE = 1000
 SEVERAL = (
@@ -101,7 +103,7 @@ def _unclear(exprs: Sequence[Expr]) -> str | None:
     if queries:
         return "A subquery is not computed beside protected records: write its values out, or join what it reads."
     if any(isinstance(one, Star) for one in found):
-        return "A whole record is no value here: name the columns."
+        return "A whole record is no value here, and a table has no other columns than its own: name one of these."
     if any(isinstance(one, Unclear) for one in found) or not all(map(is_clean, exprs)):
         return "What this function does is not known here: write out what it computes."
     return None
@@ -152,11 +154,8 @@ def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
 
 
 def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
-    if expr.distinct:
-        one = expr.argument
-        if expr.name != "count" or not isinstance(one, Column):
-            return None
-        return Statistic("units", one, expr.where)
+    if expr.distinct or expr.name in _APPROXIMATE:
+        return _different(expr)
     added = measure(expr, block.sources)
     if added is not None:
         return _added(added)
@@ -168,11 +167,24 @@ def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
         return _of_number(_OF_NUMBERS[expr.name], expr.argument, expr.where)
     if expr.name == "median" and expr.argument is not None:
         return _of_number("quantile", expr.argument, expr.where, Fraction(1, 2))
+    if expr.name == "covar_pop" and len(expr.operands) == 2 and not expr.order:
+        one, other = map(_plain, expr.operands)
+        return Statistic(expr.name, one, expr.where, other)
     operand, place = _quantile(expr)
     if expr.name not in _QUANTILES or operand is None or place is None:
         return None
     fine = 0 <= place <= 1 and place.denominator <= _FINEST_PLACE
     return _of_number("quantile", operand, expr.where, place) if fine else None
+
+
+def _different(expr: Aggregate) -> Statistic | None:
+    """A count of different values of a column, also of those for which CASE has a condition."""
+    one, where = expr.argument, expr.where
+    match one:
+        case Case(((condition, value),), Null()):
+            one, where = value, where | conjuncts(condition)
+    counts = expr.name in ("count", *_APPROXIMATE) and not expr.order
+    return Statistic("units", one, where) if counts and isinstance(one, Column) else None
 
 
 def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:

@@ -124,16 +124,19 @@ class Statistic:
     """A statistic of each group's records that meet `where`.
 
     name: records (how many there are), units (how many different values of a column), share (of the records that meet
-    `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, or quantile (at `place`). operand: what it is of, if it
-    is of a value. factor: by which it is multiplied.
+    `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, covar_pop, or quantile (at `place`). operand: what it
+    is of, if it is of a value. other: what else a covariance is of. factor: by which it is multiplied. own: further
+    conditions, which do not divide the cells of the answer: it is measured under these alone.
     """
 
     name: str
     operand: Expr | None = None
     where: frozenset[Expr] = frozenset()
+    other: Expr | None = None
     of: frozenset[Expr] = frozenset()
     place: Fraction | None = None
     factor: Fraction = Fraction(1)
+    own: frozenset[Expr] = frozenset()
 
     @property
     def column(self) -> str | None:

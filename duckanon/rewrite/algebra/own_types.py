@@ -1,0 +1,44 @@
+"""The types that DuckDB itself gives to whole numbers that are computed.
+
+`scalars` computes in wider ones where a result could leave them. Where bounds are known, DuckDB's own hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, folded, reach, type_name
+from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Expr, Negative
+
+_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+
+
+def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
+    """DuckDB's type of a whole number that is computed from columns by + - * // and %; empty where it is not known."""
+    match expr:
+        case Column(name=name):
+            kind = types.get(name, "")
+            return kind if kind in WHOLE else ""
+        case Cast(_, name):
+            kind = type_name(name)
+            return kind if kind in WHOLE else ""
+        case Negative(operand):
+            return own_kind(operand, types)
+        case Arithmetic("+" | "-" | "*" | "//" | "%", left, right):
+            return _together(left, right, types)
+    return ""
+
+
+def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
+    constants = [folded(one) for one in (left, right)]
+    kinds = [own_kind(one, types) for one, value in zip((left, right), constants, strict=True) if value is None]
+    numbers = [one.value for one in constants if one is not None and one.kind == NUMBER]
+    if "" in kinds or len(kinds) + len(numbers) < 2 or not kinds:
+        return ""
+    if len(set(kinds)) > 1:
+        # Of a signed and an unsigned type it is another one.
+        return max(kinds, key=_SIGNED.index) if set(kinds) <= set(_SIGNED) else ""
+    (kind, *_) = kinds
+    fits = all(isinstance(one, Fraction) and reach(kind)[0] <= one <= reach(kind)[1] for one in numbers)
+    return kind if fits else ""

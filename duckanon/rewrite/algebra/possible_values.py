@@ -1,0 +1,46 @@
+"""Which constants an expression can have as its value, such as the values of a CASE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+
+from duckanon.rewrite.algebra.constants import folded
+from duckanon.rewrite.algebra.expressions import NULL, Case, Coalesce, Expr, Nullif
+
+
+def possible_values(expr: Expr, today: date, known: Callable[[Expr], Sequence[Expr]]) -> tuple[Expr, ...]:
+    """The constants of which an expression's value is one, NULL as the last of them; none where others are possible.
+
+    known: those of an expression, if something else says so; none if not. Raises NotTotal for a constant that has no
+    value.
+    """
+    found = known(expr)
+    if found:
+        return in_order(found)
+    value = folded(expr, today)
+    if value is not None:
+        return (NULL,) if value.value is None else (expr,)
+    match expr:
+        case Case():
+            parts = [possible_values(one, today, known) for one in expr.values]
+        case Coalesce(operands):
+            parts = [possible_values(one, today, known) for one in operands]
+            if all(parts) and NULL not in parts[-1]:
+                return in_order(one for part in parts for one in part if one != NULL)
+        case Nullif(operand, _):
+            parts = [possible_values(operand, today, known), (NULL,)]
+        case _:
+            return ()
+    return in_order(one for part in parts for one in part) if all(parts) else ()
+
+
+def in_order(values: Iterable[Expr]) -> tuple[Expr, ...]:
+    """Each once, NULL as the last."""
+    different = dict.fromkeys(values)
+    return (*(one for one in different if one != NULL), *([NULL] if NULL in different else []))
+
+
+def or_null(values: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The values where NULL may stand in place of each; none where they are not known."""
+    return in_order([*values, NULL]) if values else ()

@@ -1,0 +1,18 @@
+"""Whether rows of open tables have values of some columns once each, which their contents say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from duckanon.catalog.names import quoted
+
+
+def no_two_share(rows: str, columns: Iterable[str]) -> str:
+    """A query for whether no two rows have the same values in all of some columns, NULL in none of them.
+
+    rows: what stands for them after FROM. columns: one or more.
+    """
+    names = [quoted([one]) for one in sorted(columns)]
+    known = " AND ".join(f"{one} IS NOT NULL" for one in names)
+    several = f"SELECT 1 FROM {rows} AS r WHERE {known} GROUP BY {', '.join(names)} HAVING system.main.count(*) > 1"
+    return f"SELECT NOT EXISTS ({several})"
