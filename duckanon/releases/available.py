@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted, spelled
 from duckanon.governance.ledger_state import Publication
-from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
+from duckanon.governance.preparations import Preparation
+from duckanon.releases import (
+    group_size_queries,
+    group_sizes,
+    listed_values,
+    noisy_aggregates,
+    noisy_shares,
+    prepared_aggregates,
+    published,
+    stored_aggregates,
+    suggestions,
+)
 from duckanon.releases.paid_questions import PaidQuestion
+from duckanon.releases.preparations import FollowingQuestion
 from duckanon.releases.sizes import Values
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.calls import Call
@@ -37,7 +50,10 @@ class AvailableReleases:
     publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
     contents: gives a hash of an open table's values; none where there is no database to read them from. values: the
     first row of a query over open tables.
-    counted: gives the number of cells of an answer, from the domains alone, or None if it is not known.
+    counted: gives the number of cells of an answer, from the domains alone, or None if it is not known. preparations:
+    of each protected table those of its policy and edition. placed: gives the cells of an answer that follows from one.
+    charged: gives the day on which a question was charged, if its answer is free now. unprepared: gets what says why a
+    query does not follow from what is prepared.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
@@ -45,6 +61,10 @@ class AvailableReleases:
     contents: Callable[[Values], str] = _unread
     values: Callable[[str], Any] = _nothing
     counted: Callable[[PaidQuestion], int | None] = lambda _: None
+    preparations: Mapping[TableName, Sequence[Preparation]] = field(default_factory=dict)
+    placed: Callable[[FollowingQuestion], Any] = lambda _: None
+    charged: Callable[[PaidQuestion], date | None] = lambda _: None
+    unprepared: Callable[[Callable[[], str]], None] = lambda _: None
 
     def content(self, values: Values) -> str:
         """A hash of the values of an open table by which records are looked up."""
@@ -57,6 +77,22 @@ class AvailableReleases:
     def cells(self, question: PaidQuestion) -> int | None:
         """The number of cells of an answer, which is public; None if it is not known."""
         return self.counted(question)
+
+    def drawn(self, question: PaidQuestion) -> date | None:
+        """The day on which a question was charged, if its answer is free now; else None."""
+        return self.charged(question)
+
+    def prepared(self, name: TableName) -> Sequence[Preparation]:
+        """What is prepared of a protected table."""
+        return self.preparations.get(name, ())
+
+    def not_prepared(self, why: Callable[[], str]) -> None:
+        """Note why a query does not follow from what is prepared: a sentence, which is made for who reads it."""
+        self.unprepared(why)
+
+    def places(self, question: FollowingQuestion) -> Any:
+        """The cells of an answer that follows from what is prepared, from domains alone; None if they are many."""
+        return self.placed(question)
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
@@ -97,6 +133,8 @@ class AvailableReleases:
         if put is not None:
             _settle_from_publication(context, conditionals[0], node, put)
             return None
+        if self.preparations and prepared_aggregates.follows(context, node):
+            return None
         reason = noisy_shares.shares(context, conditionals, node)
         if reason is None:
             return None
@@ -110,6 +148,10 @@ class AvailableReleases:
 
     def with_noise(self, context: RuleContext, node: Node) -> str | None:
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
+        if self.preparations and prepared_aggregates.follows(context, node):
+            return None
+        if stored_aggregates.follows(context, node):
+            return None
         alone = isinstance(node, exp.Select) and len(nodes_of(node, exp.Select)) == 1
         if alone and node.find(exp.Window) is not None and not aggregates_itself(node):
             found = context.alone(node)
@@ -146,6 +188,9 @@ class AvailableReleases:
             Counts.shown: lambda: self._counts(context, name),
             GroupSizes.shown: lambda: self._sizes(context, name),
         }
+        if kind == RecordReads.shown and _is_browse(context.bound.query):
+            ways[Counts.shown] = lambda: suggestions.browsed(context, name)
+            ways["total"] = lambda: suggestions.total(context, name)
         order = [kind, *(one for one in ways if one != kind)] if kind in ways else list(ways)
         found = [way for one in order for way in ways[one]()]
         if not found:
@@ -169,6 +214,15 @@ class AvailableReleases:
         shown = "".join(f"{spelled([one])}, " for one in keys)
         grouped = " GROUP BY ALL" if keys else ""
         return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
+
+
+def _is_browse(query: Node) -> bool:
+    """Whether a query asks for all columns of one table as they are, or for more than one."""
+    tables = list(query.find_all(exp.Table)) if isinstance(query, exp.Select) else []
+    if len(tables) != 1 or not isinstance(tables[0].this, exp.Identifier) or query.args.get("distinct"):
+        return False
+    shown = query.expressions
+    return all(isinstance(one, exp.Star | exp.Column) for one in shown) and (len(shown) > 1 or shown[0].is_star)
 
 
 def _settle_from_publication(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:

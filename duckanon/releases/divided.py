@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from duckanon.releases.intervals import NOTHING, Quotient
 from duckanon.releases.statistics import OTHER_SIDE, Count, Counted, CountOfDifferent, Mean, Sum, Told, double, times
+from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.normalize.grouped import Interval, NotFollowed, Rows
 from duckanon.rewrite.recognize.aggregates import present_operand
 
@@ -121,16 +122,21 @@ def divided(above: Told, below: Told, rows: Rows) -> Interval | None:
         return None
     factor = rows.quotient.factor * above.asked.factor / below.asked.factor
     if isinstance(above, Sum) and isinstance(below, Count):
-        return _mean(above, below, rows, factor)
+        return None if below.asked.own else _mean(above, below, rows, factor)
     if isinstance(above, Count) and isinstance(below, Count) and above.cells.are_apart(above.where, below.where):
         return _odds(above, below, factor) if rows.windows == (None, None) else None
-    if not below.asked.where <= above.asked.where:
+    if not _counted(below) <= _counted(above):
         return None
     if isinstance(above, Count) and isinstance(below, Count):
         return _share_of_counts(above, below, rows, factor)
     if isinstance(above, Sum) and isinstance(below, Sum):
         return _share_of_sums(above, below, rows, factor)
     return None
+
+
+def _counted(told: Told) -> frozenset[Expr]:
+    """The conditions on what a statistic is of."""
+    return told.asked.where | told.asked.own
 
 
 def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -> Interval | None:
@@ -147,8 +153,8 @@ def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -
         rows.added(at, f"{len(one.by.noise.weights)} * {one.cells.count(one.where)}")
         for at, one in enumerate((above, below))
     ]
-    share = Quotient(whole.scale, whole.weights[0], _SHARE)
-    assert (noise.scale, noise.weights[0]) == (whole.scale, whole.weights[0])
+    share = Quotient(whole.each, whole.weights[0], _SHARE)
+    assert (noise.each, noise.weights[0]) == (whole.each, whole.weights[0])
     return Between(part, of, enough, factor, noise=share, counts=_apart(*counts))
 
 
@@ -158,7 +164,7 @@ def _odds(above: Count, below: Count, factor: Fraction) -> Interval | None:
     noise = above.by.noise
     counts = [f"{len(noise.weights)} * {one.cells.count(one.where)}" for one in (above, below)]
     some, others = (one.by.sql(one.cells, one.where) for one in (above, below))
-    return Odds(some, others, Quotient(noise.scale, noise.weights[0], _SHARE), counts, factor)
+    return Odds(some, others, Quotient(noise.each, noise.weights[0], _SHARE), counts, factor)
 
 
 def _share_of_sums(above: Sum, below: Sum, rows: Rows, factor: Fraction) -> Interval | None:
@@ -171,12 +177,12 @@ def _share_of_sums(above: Sum, below: Sum, rows: Rows, factor: Fraction) -> Inte
     if measure.squares or least:
         return Kept(part, of, f"{of} > 0", factor)
     cells = [rows.added(at, one.cells.count(one.asked.where)) for at, one in enumerate((above, below))]
-    noise = Quotient(measure.parts(above.found.scale), Fraction(1, measure.whole), _SHARE)
+    noise = measure.quotient(above.found.noise, _SHARE)
     more = NOTHING
     if above.error:
         # For a true share q, above - q below is noise, and for each value at most so much: 1 - q or q times the error.
         values = rows.added(1, below.cells.sum(below.found.columns["n"], below.asked.where))
-        more = f"({double(above.error / most)} * {measure.counted(above.found.scale).most_sql(values, cells[1])})"
+        more = f"({double(above.error / most)} * {measure.counted(above.found.noise).most_sql(values, cells[1])})"
     return Between(part, of, f"{of} > 0", factor, noise=noise, counts=_apart(*cells), more=more)
 
 
@@ -210,7 +216,7 @@ def _mean(above: Sum, below: Count, rows: Rows, factor: Fraction) -> Interval | 
     if not is_one_row or not beside or below.where != above.asked.where or measure.squares:
         return kept
     values = tuple((one - start) / (end - start) for one in (low, high, Fraction(0)))
-    noise = Quotient(measure.parts(found.scale), Fraction(1, measure.whole), values)
+    noise = measure.quotient(found.noise, values)
     cells = above.cells.count(above.asked.where)
     error = float(above.error / (end - start))
     return Between(**vars(kept), noise=noise, counts=[cells] * 3, error=error)

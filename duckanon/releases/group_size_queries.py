@@ -113,7 +113,7 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
 def _answered(context: RuleContext, found: GroupSizes, node: Node) -> tuple[_Asked, Node]:
     """The question behind a query, and the query over its answer. Raises NotOffered and NotTotal."""
     asked, found = _asked(context, found)
-    reason = check(asked.question, context.policy(found.table))
+    reason = check(asked.question, context.protected(found.table))
     if reason is not None:
         raise NotOffered(reason)
     _check_cut(found, asked.question)

@@ -13,8 +13,10 @@ from typing import Any
 from duckanon.accounting import rational, written
 from duckanon.catalog.names import TableName, fold, literal, literals
 from duckanon.catalog.policy import Policy
+from duckanon.catalog.snapshot import Protected
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
+from duckanon.governance.budgets import room_in_words
 from duckanon.releases.noise import in_one_region, left_out_of, not_covered
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
 from duckanon.rewrite.bind import full_name
@@ -87,7 +89,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
         mechanism=call.text("mechanism") or "auto",
         split=_split(call),
     )
-    reason = check(question, policy)
+    reason = check(question, context.protected(name))
     if reason is not None:
         return reason
     for part, value in full_name(question.path).args.items():
@@ -155,12 +157,12 @@ def question_of(
     return GroupSizesQuestion(**{**fields, **more})
 
 
-def check(question: GroupSizesQuestion, policy: Policy) -> str | None:
+def check(question: GroupSizesQuestion, protected: Protected) -> str | None:
     """Why a question cannot be answered, whatever the records are; None if it can."""
     from duckanon.engines.groups import release
 
     try:
-        check_price(question.epsilon, policy.epsilon)
+        check_price(question.epsilon, protected.total, protected.renyi)
         release.check(depth=len(question.hierarchy) + 1, **question.engine)
     except InvalidInput as error:
         return str(error)
@@ -175,6 +177,7 @@ def settle(context: RuleContext, name: TableName, question: GroupSizesQuestion, 
     """Note the question as one to be answered, with its step."""
     context.answers.append(question)
     protected = context.catalog.protected[name]
+    reason += room_in_words(protected.remaining, question.epsilon, protected.renyi)
     context.steps.append(
         Step(KIND, context.label(name), verdict, reason, question.epsilon, protected.remaining, question.edition)
     )

@@ -6,32 +6,48 @@ last of them, as in sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import timedelta
+from fractions import Fraction
 
+from duckanon.releases.events import Steps
+from duckanon.releases.measures import MOST_CELLS
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.numbers import Columns
-from duckanon.rewrite.algebra.bounds import DATE, Bounded, NotBounded, counted, known
-from duckanon.rewrite.algebra.constants import NUMBER, in_sql
-from duckanon.rewrite.algebra.expressions import Constant, Expr
+from duckanon.rewrite.algebra.bounds import (
+    DATE,
+    TIMESTAMP,
+    Bounded,
+    NotBounded,
+    buckets,
+    counted,
+    known,
+    truncation,
+    weeks,
+)
+from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal, reach
+from duckanon.rewrite.algebra.expressions import Constant, Expr, Function
+from duckanon.rewrite.algebra.filters import NotTotal, scalar
+from duckanon.rewrite.algebra.moments import Duration
+from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import called
-
-# More values would make the query that puts records into cells too long.
-MOST_VALUES = 63
-_FIRST = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """The values of a key as SQL, each with the condition of a record that has it.
+    """The values of a key, by the places of an event. value: as SQL of the place, which is {0} in it."""
 
-    nullable: whether a record may have none of them.
-    """
+    event: Steps
+    value: str
 
-    tests: tuple[str, ...]
-    values: tuple[str, ...]
-    nullable: bool
+
+@dataclass(frozen=True)
+class _Values:
+    """of: a whole number of steps. value: what stands for so many, as SQL of the number, which is {} in it."""
+
+    of: Bounded
+    value: str
 
 
 def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
@@ -40,49 +56,174 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
     Raises NotOffered for one that has too many values, and NotBounded and NotTotal for one of which none are known.
     """
     try:
-        found, value = _truncated(columns, expr) or _plain(columns, expr)
+        found = next(filter(None, (read(columns, expr) for read in _READERS)), None) or _plain(columns, expr)
     except NotOffered as no:
         raise NotBounded(str(no)) from no
-    values = found.high - found.low + 1
-    if values > MOST_VALUES:
+    count = found.of.high - found.of.low + 1
+    if count > MOST_CELLS:
         raise NotOffered(
-            f"A key that is computed from bounds has at most {MOST_VALUES} values, and {shown} has {values:,}: take "
+            f"A key that is computed from bounds has at most {MOST_CELLS:,} values, and {shown} has {count:,}: take "
             "wider steps, or fewer of them by a condition with CASE."
         )
-    steps = range(found.low, found.high + 1)
-    return Histogram(
-        tuple(f"({found.sql} = {one})" for one in steps), tuple(value(one) for one in steps), found.nullable
-    )
+    value = found.value.format(f"(CAST({{0}} AS BIGINT) + ({found.of.low}))")
+    if not found.of.nullable:
+        return Histogram(Steps(found.of.sql, found.of.low, count - 1), value)
+    return Histogram(Steps(found.of.sql, found.of.low, count), f"(CASE WHEN {{0}} < {count} THEN {value} END)")
 
 
-def _plain(columns: Columns, expr: Expr) -> tuple[Bounded, Callable[[int], str]]:
-    """A number or a day, and its values as SQL, by their steps."""
+def _plain(columns: Columns, expr: Expr) -> _Values:
+    """A number, a truth value or a day, and its values."""
     found = known(expr, columns)
+    if _is_truth(columns, expr):
+        return _Values(found, "({} = 1)")
     if found.kind == DATE:
-        return found, lambda at: in_sql((_FIRST + timedelta(days=at)).date(), "DATE")
+        return _Values(found, _START_OF["day"])
     if found.kind != NUMBER:
         raise NotBounded("A key is a number, a day, or a part of a date")
-    kind = "DOUBLE" if found.scale is None else f"DECIMAL(18,{found.scale})" if found.scale else "BIGINT"
-    return found, lambda at: in_sql(at * found.step, kind)
+    kind = f"DECIMAL(18,{found.scale})" if found.scale else _whole_kind(columns, expr, found)
+    return _Values(found, _number(found.step, kind if found.scale is not None else "DOUBLE"))
 
 
-def _truncated(columns: Columns, expr: Expr) -> tuple[Bounded, Callable[[int], str]] | None:
+def _whole_kind(columns: Columns, expr: Expr, found: Bounded) -> str:
+    """The type that DuckDB gives a whole number, where that holds all its values; BIGINT for others and wider ones."""
+    own = own_kind(expr, columns.types)
+    if own in ("", "HUGEINT", "UHUGEINT"):
+        return "BIGINT"
+    low, high = reach(own)
+    return own if low <= found.least and found.largest <= high else "BIGINT"
+
+
+def _is_truth(columns: Columns, expr: Expr) -> bool:
+    """Whether it is a BOOLEAN, which is counted as 0 and 1."""
+    try:
+        return scalar(expr, columns.types, columns.today)[1] == "BOOLEAN"
+    except NotTotal:
+        return False
+
+
+def _number(step: Fraction, kind: str) -> str:
+    """So many steps as a number of a type, as SQL."""
+    times = f"({{}} * {step.numerator})"
+    if step.denominator == 1:
+        return f"CAST({times} AS {kind})"
+    if kind == "DOUBLE":
+        return f"(CAST({times} AS DOUBLE) / CAST({step.denominator} AS DOUBLE))"
+    return f"CAST({times} * {in_sql(Fraction(1, step.denominator), kind)} AS {kind})"
+
+
+def _truncated(columns: Columns, expr: Expr) -> _Values | None:
     """A date or a timestamp, truncated to a unit; None for anything else."""
-    name, arguments = called(expr)
-    if name != "date_trunc" or len(arguments) != 2 or not isinstance(arguments[1], Constant):
-        return None
-    unit = arguments[1].value.lower()
-    found = counted(unit, known(arguments[0], columns))
-    if unit in _STARTS:
-        return found, lambda at: in_sql(_STARTS[unit](at), "DATE")
+    cut = truncation(expr)
+    return None if cut is None else _starts(cut[0], known(cut[1], columns))
+
+
+def _starts(unit: str, of: Bounded) -> _Values:
+    """The starts of the units of time in which a date or a timestamp lies."""
+    found = weeks(of) if unit == "week" else counted(unit, of)
+    if unit in _START_OF:
+        return _Values(found, _START_OF[unit])
     length = timedelta(**{f"{unit}s": 1})
-    return found, lambda at: in_sql(_FIRST + at * length, "TIMESTAMP")
+    return _Values(found, f"make_timestamp({{}} * {length // timedelta(microseconds=1)})")
 
 
-# The first day of a unit, by its number.
-_STARTS: Mapping[str, Callable[[int], date]] = {
-    "day": lambda at: (_FIRST + timedelta(days=at)).date(),
-    "month": lambda at: date(at // 12, at % 12 + 1, 1),
-    "quarter": lambda at: date(at // 4, at % 4 * 3 + 1, 1),
-    "year": lambda at: date(at, 1, 1),
+# The first day of a unit, by its number, as SQL.
+_START_OF = {
+    "day": "(DATE '1970-01-01' + CAST({} AS INTEGER))",
+    "week": "(DATE '1969-12-29' + CAST(7 * {} AS INTEGER))",
+    "month": "(DATE '0001-01-01' + to_months(CAST({} - 12 AS INTEGER)))::DATE",
+    "quarter": "(DATE '0001-01-01' + to_months(CAST(3 * {} - 12 AS INTEGER)))::DATE",
+    "year": "(DATE '0001-01-01' + to_months(CAST(12 * {} - 12 AS INTEGER)))::DATE",
 }
+
+
+def _named(columns: Columns, expr: Expr) -> _Values | None:
+    """The name of a day of the week or of a month; None for anything else."""
+    name, arguments = called(expr)
+    if name not in _NAMES or len(arguments) != 1:
+        return None
+    part, value = _NAMES[name]
+    return _Values(known(Function(part, tuple(arguments)), columns), value)
+
+
+# The part of a date that has the name, and one date with each of its values.
+_NAMES = {
+    "dayname": ("dayofweek", "dayname(DATE '2024-01-07' + CAST({} AS INTEGER))"),
+    "monthname": ("month", "monthname(DATE '2023-12-01' + to_months(CAST({} AS INTEGER)))"),
+}
+
+
+def _written(columns: Columns, expr: Expr) -> _Values | None:
+    """A date or a timestamp as a text by strftime, from the year on to some unit of time; None for anything else."""
+    name, arguments = called(expr)
+    if name != "strftime" or len(arguments) != 2 or not isinstance(arguments[1], Constant):
+        return None
+    # Its format is one that cannot fail.
+    scalar(expr, columns.types, columns.today)
+    form = arguments[1].value
+    asked = set(_DIRECTIVES.findall(form)) - {"%%"}
+    # A number of a place is put in twice.
+    text = literal(form).replace("{", "{{{{").replace("}", "}}}}")
+    if len(asked) == 1 and asked <= _PARTS_WRITTEN.keys():
+        part, moment = _PARTS_WRITTEN[asked.pop()]
+        return _Values(known(Function(part, (arguments[0],)), columns), f"strftime({moment}, {text})")
+    unit = next((unit for at, unit in enumerate(_WRITTEN.values(), 1) if asked == set([*_WRITTEN][:at])), None)
+    if unit is None:
+        # Two dates must not have one text: they would be one group.
+        raise NotBounded(f"A key by strftime has one of {', '.join(_PARTS_WRITTEN)} in its format, or %Y and so on")
+    coarser, of = truncation(arguments[0]) or ("", arguments[0])
+    is_coarser = coarser in _COARSER[unit]
+    dates = _starts(coarser, known(of, columns)) if is_coarser else _starts(unit, known(arguments[0], columns))
+    return _Values(dates.of, f"strftime({dates.value}, {text})")
+
+
+def _last_days(columns: Columns, expr: Expr) -> _Values | None:
+    """The last day of the month in which a date lies; None for anything else."""
+    name, arguments = called(expr)
+    if name != "last_day" or len(arguments) != 1:
+        return None
+    return _Values(counted("month", known(arguments[0], columns)), f"last_day({_START_OF['month']})")
+
+
+def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
+    """The start of the bucket of time_bucket in which a date or a timestamp lies; None for anything else.
+
+    Buckets of months begin with January 2000, others with its first Monday.
+    """
+    name, arguments = called(expr)
+    width = folded(arguments[0], columns.today) if name == "time_bucket" and len(arguments) == 2 else None
+    if width is None or not isinstance(width.value, Duration):
+        return None
+    by, of = width.value, known(arguments[1], columns)
+    micros = by.days * _MICROS_OF_DAY + by.micros
+    if (by.months > 0) == (micros > 0) or min(by.months, micros) < 0 or of.kind not in (DATE, TIMESTAMP):
+        raise NotBounded("time_bucket takes a time of months alone or without months, and a date or a timestamp")
+    if by.months:
+        start = f"(DATE '2000-01-01' + to_months(CAST({{}} * {by.months} AS INTEGER)))"
+        kind = "DATE" if of.kind == DATE else "TIMESTAMP"
+        return _Values(buckets(counted("month", of), 24_000, by.months), f"CAST({start} AS {kind})")
+    if of.kind == TIMESTAMP:
+        first = _FIRST_MONDAY * _MICROS_OF_DAY
+        return _Values(buckets(of, first, micros), f"make_timestamp({{}} * {micros} + {first})")
+    if micros % _MICROS_OF_DAY:
+        raise NotBounded("time_bucket of a date takes whole days: of others cast the date to a TIMESTAMP")
+    days = micros // _MICROS_OF_DAY
+    return _Values(buckets(of, _FIRST_MONDAY, days), f"(DATE '2000-01-03' + CAST({{}} * {days} AS INTEGER))")
+
+
+_MICROS_OF_DAY = 86_400_000_000
+# 2000-01-03, in days since 1970.
+_FIRST_MONDAY = 10_959
+_READERS = (_named, _written, _truncated, _last_days, _bucketed)
+_DIRECTIVES = re.compile("%.")
+# A directive of a format that names one part of a date, that part, and one date or time with each of its values.
+_PARTS_WRITTEN = {
+    "%m": ("month", "DATE '1999-12-01' + to_months(CAST({} AS INTEGER))"),
+    "%d": ("day", "DATE '1999-12-31' + CAST({} AS INTEGER)"),
+    "%j": ("dayofyear", "DATE '1999-12-31' + CAST({} AS INTEGER)"),
+    "%H": ("hour", "make_timestamp({} * 3600000000)"),
+    "%M": ("minute", "make_timestamp({} * 60000000)"),
+}
+_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+_COARSER = {unit: _UNITS[:at] for at, unit in enumerate(_UNITS)}
+# What a format says of a date, and the unit of time that it tells apart with all those before.
+_WRITTEN = {"%Y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute", "%S": "second"}

@@ -14,7 +14,7 @@ import duckdb
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.errors import UnsupportedQuery
-from duckanon.governance.ledger import schema_of
+from duckanon.governance.ledger_tables import schema_of
 from duckanon.releases.paid_questions import DomainFilter, Key
 
 # The most combinations on which a condition on keys of independent domains is tried.
@@ -119,11 +119,23 @@ def combinations(database: str, keys: Sequence[Key], places: Sequence[int]) -> s
         own = keys[at]
         names = [f"{_listed(own, own)} AS k{at}", *(f"{_listed(own, keys[one])} AS k{one}" for one in beside)]
         table = f"{schema}.{quoted([own.domain])}" if own.path is None else quoted(own.path)
+        if own.constants:
+            values = ", ".join(f"({one})" for one in own.constants)
+            table = f"(VALUES {values}) AS v({quoted([own.column])})"
+        if own.sought is not None:
+            # None is known until they are found.
+            table = f"(SELECT CAST(NULL AS {own.kind}) AS {quoted([own.named(own.column)])} LIMIT 0)"
         nothing = f" UNION SELECT {', '.join('NULL' for _ in names)}" if own.nullable else ""
         sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {table}{nothing}) AS d{at}")
         met += [f"d{at}.k{other} IS NOT DISTINCT FROM d{other}.k{other}" for other in beside]
     where = f" WHERE {' AND '.join(met)}" if met else ""
     return f"(SELECT {', '.join(f'd{at}.k{at}' for at in places)} FROM {' CROSS JOIN '.join(sources)}{where})"
+
+
+def numbered(database: str, key: Key) -> str:
+    """A relation of a key's values, k0, each with its place among them, from 0 on."""
+    order = "system.main.row_number() OVER (ORDER BY k0 ASC NULLS LAST) - 1 AS place"
+    return f"(SELECT k0, {order} FROM {combinations(database, [key], [0])} AS _dk_values)"
 
 
 def _listed(domain: Key, key: Key) -> str:

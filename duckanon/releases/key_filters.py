@@ -27,13 +27,15 @@ class Filtered:
 
     keys: in a fixed order; among them may be columns that the answer does not show, such as the states in which the
     counties lie that it shows. domain_filters: on the keys' values. filters: on records, as SQL that cannot fail.
-    of_keys: the domain filters as conditions on records: those that do not meet them are in no cell.
+    of_keys: the domain filters as conditions on records: those that do not meet them are in no cell. on_keys: the
+    conditions that became domain filters, as they are asked.
     """
 
     keys: tuple[Key, ...]
     domain_filters: tuple[DomainFilter, ...]
     filters: list[str]
     of_keys: tuple[str, ...] = ()
+    on_keys: tuple[Expr, ...] = ()
 
 
 def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: Sequence[Expr]) -> Filtered:
@@ -58,7 +60,7 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
         for one in on_keys
     }
     rest = conditions(context, name, [one for one in where if one not in on_keys])
-    return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest, of_keys)
+    return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest, of_keys, tuple(on_keys))
 
 
 def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = layout.key) -> Expr | None:

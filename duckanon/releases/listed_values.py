@@ -10,7 +10,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import SCHEMA
 from duckanon.releases.key_domains import combinations, dependent_parts
-from duckanon.releases.noise import NotOffered, public_key
+from duckanon.releases.noise import NotOffered, public_key, seek
 from duckanon.rewrite.algebra.expressions import Column
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.decision import Step, Verdict
@@ -18,6 +18,9 @@ from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.rule_context import RuleContext
 
 _TOLD = "These are the values that the policy lists: which of them records have is not told."
+_FOUND = (
+    "These are the values that the policy lists or that were found with noise: which of them records have is not told."
+)
 # Domains that depend on each other count as one.
 _MOST_DOMAINS = 2
 
@@ -42,4 +45,6 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
     holder.set("joins", node.args.get("joins"))
     context.bound.tables |= {TableName(fold(database), SCHEMA, fold(one.domain)) for one in keys}
     context.replace(node, holder)
-    context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, _TOLD))
+    seek(context, name, keys)
+    told = _FOUND if any(one.found for one in keys) else _TOLD
+    context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, told))

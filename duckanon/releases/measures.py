@@ -4,7 +4,7 @@ A measure says what it takes of a record (as SQL that bounds it and cannot fail)
 totals are added up, how they get noise, what that costs, which columns of the answer they become, how far noise moves
 the numbers, and its words in the ledger. A new measure is a class here.
 
-The scale of a measure's noise is given in records: it is the measure's sensitivity by its share of epsilon.
+The noise of a measure is given in records; what is drawn is added to totals, which are counted in parts of a record.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,9 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from duckanon.catalog.names import fold, quoted
-from duckanon.engines.quantiles import quantile
-from duckanon.engines.randomness import Source, double_geometric, wide_double_geometric
+from duckanon.engines.noise import Noise
+from duckanon.engines.quantiles import Choice, Exponential, PermuteAndFlip
+from duckanon.engines.randomness import Source
+from duckanon.governance.noise_prices import Moved, Spent, bought, concentrated, pure, spent
 from duckanon.releases.intervals import Noisy, Quotient
+from duckanon.releases.steps import in_steps
+from duckanon.renyi import Renyi
 
 # Totals: int64, or whole numbers of any size where they are wide.
 Ints = npt.NDArray[Any]
@@ -39,13 +44,15 @@ MOST_CELLS = 1_000_000
 class Number:
     """A column of numbers with declared bounds, as whole steps from 0 to `steps`: clamped, then rounded to a step.
 
-    low, step: as fractions in text. The largest value is low + steps * step.
+    low, step: as fractions in text. The largest value is low + steps * step. type: the column's, where it is known: of
+    whole numbers and decimals the steps are found without floats.
     """
 
     column: str
     low: str
     step: str
     steps: int
+    type: str = ""
 
     @property
     def high(self) -> Fraction:
@@ -54,6 +61,9 @@ class Number:
     @property
     def sql(self) -> str:
         """The number of a record as steps from the least value; NULL for NULL. It cannot fail: NaN is the largest."""
+        exact = in_steps(quoted([self.column]), self.type, Fraction(self.low), Fraction(self.step), self.steps)
+        if exact is not None:
+            return exact
         value = f"CAST({quoted([self.column])} AS DOUBLE)"
         low, high, step = (
             f"CAST('{float(each)!r}' AS DOUBLE)" for each in (Fraction(self.low), self.high, Fraction(self.step))
@@ -79,8 +89,8 @@ class Computed(Number):
     value: its steps from the least value, as SQL. error: how far it is at most from the number without rounding.
     """
 
-    value: str
-    error: str
+    value: str = ""
+    error: str = "0"
 
     @property
     def sql(self) -> str:
@@ -135,12 +145,14 @@ class Measure(ABC):
 
     # --- sensitivity and noise ----------------------------------------------------------------------------------------
 
-    def sensitivity(self, contributions: int, *, is_alone: bool) -> int:
+    def moved(self, contributions: int, *, is_alone: bool) -> Moved:
         """How much one unit changes it in all cells together, in records.
 
-        contributions: how many records of a unit count. is_alone: whether there is a single cell.
+        contributions: how many records of a unit count. is_alone: whether there is a single cell. A record adds totals
+        of 1 or less together, and all that count may lie in one cell and in one total there: so both the distance and
+        the root of the squares are as many as count, at most and in that case exactly.
         """
-        return contributions
+        return Moved(contributions, contributions**2)
 
     @property
     def whole(self) -> int:
@@ -157,19 +169,29 @@ class Measure(ABC):
         """Whether its columns are whole numbers."""
         return self.type == "BIGINT"
 
-    def parts(self, scale: Fraction) -> Fraction:
-        """The scale of the noise that is added to totals, which are counted in parts of a record."""
-        return scale * self.whole
+    def bought(self, price: Fraction, moved: Moved, renyi: Renyi | None) -> Noise | Choice:
+        """The noise for a price. moved: how much one unit changes it."""
+        return bought(price, moved, renyi, parts=self.whole)
 
-    def loss(self, scale: Fraction, records: int) -> Fraction:
-        """What its noise costs: the largest privacy loss if a unit changes so many records' worth of totals."""
-        return records * self.whole / self.parts(scale)
+    def spent(self, noise: Noise | Choice, moved: Moved, renyi: Renyi | None) -> Spent:
+        """What its noise costs, computed from what is drawn."""
+        own = Moved(moved.distance * self.whole, moved.squares * self.whole**2)
+        return spent(self._added(noise), own, renyi)
 
-    def noised(self, exactly: Ints, scale: Fraction, source: Source) -> Ints:
-        """The totals with discrete Laplace noise. exactly: as `mechanisms.totals` has them."""
-        drawn = wide_double_geometric if self.is_wide else double_geometric
-        found: Ints = exactly + drawn(self.parts(scale), exactly.shape, source)
+    def noised(self, exactly: Ints, noise: Noise | Choice, source: Source) -> Ints:
+        """The totals with noise. exactly: as `aggregates.totals` has them."""
+        found: Ints = exactly + self._added(noise).draw(exactly.shape, source, is_wide=self.is_wide)
         return found
+
+    def _added(self, noise: Noise | Choice) -> Noise:
+        """The noise that is added to totals."""
+        assert isinstance(noise, Noise)
+        return noise.times(self.whole)
+
+    def exceeds(self, noise: Noise | Choice, records: int, drawn: int) -> bool:
+        """Whether the noise has a larger scale than so many records, or the totals' than can be drawn."""
+        assert isinstance(noise, Noise)
+        return noise.exceeds(records) or (not self.is_wide and self._added(noise).exceeds(drawn))
 
     # --- totals and what is told of them ------------------------------------------------------------------------------
 
@@ -181,19 +203,29 @@ class Measure(ABC):
         """The columns of an answer, in the order of `columns`."""
         return [noisy[:, 0]]
 
-    def counted(self, scale: Fraction) -> Noisy | None:
+    def counted(self, noise: Noise | Choice) -> Noisy | None:
         """The noise of the count behind its numbers; None if it has none."""
-        return Noisy(scale, (Fraction(1),))
+        assert isinstance(noise, Noise)
+        return Noisy(noise, (Fraction(1),))
 
 
 @dataclass(frozen=True)
 class Records(Measure):
-    """How many records there are: the column n."""
+    """How many records there are: the column n. where: a condition, as SQL, of those that count."""
 
     kind: ClassVar[str] = "records"
 
+    where: str | None = None
+
+    @property
+    def value(self) -> str | None:
+        return self.where
+
+    def totals(self, value: str) -> list[str]:
+        return ["system.main.count(*)" if self.where is None else f"system.main.count(*) FILTER (WHERE {value})"]
+
     def words(self, unit: str | None) -> str:
-        return "count of records"
+        return f"count of records{_limited(self.where)}"
 
 
 @dataclass(frozen=True)
@@ -201,35 +233,47 @@ class Units(Measure):
     """How many different privacy units there are: the column n. A unit adds at most one to a cell.
 
     With R records that count, a unit lies in at most R cells, and in no more than there are: so it changes the answer
-    by min(R, cells) in all, and no more. That is reached by a unit with a record in each of so many cells. The number
-    of cells follows from the domains and the conditions on keys, so it is public.
+    by min(R, cells) in all, and no more. That is reached by a unit with a record in each of so many cells. As it is 1
+    in each, the squares are as many. The number of cells follows from the domains and the conditions on keys, so it is
+    public.
 
-    cells: that number where it is less than R, else None.
+    cells: that number where it is less than R, else None. where: a condition, as SQL, of the records that count.
     """
 
     kind: ClassVar[str] = "units"
     adds_up: ClassVar[bool] = False
 
     cells: int | None = None
+    where: str | None = None
 
-    def sensitivity(self, contributions: int, *, is_alone: bool) -> int:
-        return 1 if is_alone else min(contributions, self.cells or contributions)
+    @property
+    def value(self) -> str | None:
+        return self.where
+
+    def moved(self, contributions: int, *, is_alone: bool) -> Moved:
+        cells = 1 if is_alone else min(contributions, self.cells or contributions)
+        return Moved(cells, cells)
 
     def totals(self, value: str) -> list[str]:
-        return ["system.main.count(DISTINCT u)"]
+        return [f"system.main.count(DISTINCT {'u' if self.where is None else f'CASE WHEN {value} THEN u END'})"]
 
     def words(self, unit: str | None) -> str:
-        return f"count of different {unit}"
+        return f"count of different {unit}{_limited(self.where)}"
 
 
 @dataclass(frozen=True)
 class Different(Measure):
-    """How many different values of a column there are: the column n. A record adds at most one to its cell."""
+    """How many different values of a column there are: the column n. A record adds at most one to its cell.
+
+    All records of a unit may lie in one cell, each with a value that no other unit has there. where: a condition, as
+    SQL, of the records that count.
+    """
 
     kind: ClassVar[str] = "different"
     adds_up: ClassVar[bool] = False
 
     column: str
+    where: str | None = None
 
     @property
     def source(self) -> str:
@@ -237,13 +281,14 @@ class Different(Measure):
 
     @property
     def value(self) -> str:
-        return quoted([self.column])
+        column = quoted([self.column])
+        return column if self.where is None else f"CASE WHEN {self.where} THEN {column} END"
 
     def totals(self, value: str) -> list[str]:
         return [f"system.main.count(DISTINCT {value})"]
 
     def words(self, unit: str | None) -> str:
-        return f"count of different {self.column}"
+        return f"count of different {self.column}{_limited(self.where)}"
 
 
 @dataclass(frozen=True)
@@ -266,7 +311,9 @@ class _OfNumber(Measure):
 
 @dataclass(frozen=True)
 class Sums(_OfNumber):
-    """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
+    """How many records have a value of a number, and its sum: the columns n and s; with `squares` the sums of what a
+    value is beyond the middle of the bounds, and of the squares of that, too: c and q. A sum of squares itself would
+    drown the variance far from 0, in floats.
 
     A record with the value x, as a share t of the way from the least value to the largest, adds 1 - t to one total and
     t to another; for squares (1 - t)^2, 2 t (1 - t) and t^2 to three (the Bernstein polynomials). So it adds 1 in all,
@@ -288,12 +335,20 @@ class Sums(_OfNumber):
         return int(self.number.steps**self.degree)
 
     def columns(self, at: int) -> dict[str, str]:
-        return {name: f"{name}{at}" for name in ("n", "s", *("q" * self.squares), *("z" * self.missing))}
+        return {name: f"{name}{at}" for name in ("n", "s", *("cq" * self.squares), *("z" * self.missing))}
 
     def totals(self, value: str) -> list[str]:
-        up, down = value, f"({self.number.steps} - {value})"
-        parts = [f"{down} * {down}", f"2 * {up} * {down}", f"{up} * {up}"] if self.squares else [down, up]
-        found = [f"coalesce(system.main.sum({one}), 0)" for one in parts]
+        # By the sums of the steps, and of their squares: each is added up once, whatever it is a part of.
+        steps, way = self.number.steps, f"coalesce(system.main.sum({value}), 0)"
+        values = f"CAST(system.main.count({value}) AS HUGEINT)"
+        found = [f"{values} * {steps} - {way}", way]
+        if self.squares:
+            squares = f"coalesce(system.main.sum({value} * {value}), 0)"
+            found = [
+                f"{values} * {steps**2} - {2 * steps} * {way} + {squares}",
+                f"{2 * steps} * {way} - 2 * {squares}",
+                squares,
+            ]
         missing = f"CAST(system.main.count(*) FILTER (WHERE {value} IS NULL) AS HUGEINT) * {self.whole}"
         return [*found, missing] if self.missing else found
 
@@ -305,7 +360,11 @@ class Sums(_OfNumber):
         way = ends[:, 1] / 2 + ends[:, 2] if self.squares else ends[:, 1]
         if self.decimals is not None:
             return [n, self._sum(noisy), *([parts[:, -1]] if self.missing else [])]
-        squares = [low**2 * n + 2 * low * width * way + width**2 * ends[:, 2]] if self.squares else []
+        squares = []
+        if self.squares:
+            # (1 - t)^2, 2 t (1 - t) and t^2 as (t - 1/2) and its square.
+            down, between, up = np.moveaxis(ends, 1, 0)
+            squares = [width * (up - down) / 2, width**2 * (down - between + up) / 4]
         return [n, low * n + width * way, *squares, *([parts[:, -1]] if self.missing else [])]
 
     @property
@@ -321,22 +380,20 @@ class Sums(_OfNumber):
         """The sum of each cell to the step: exact where there is no noise."""
         low, step, digits = Fraction(self.number.low), Fraction(self.number.step), self.decimals or 0
         first, times = int(low / step), int(step * 10**digits)
-        exact = Context(prec=60)
-        found = [
-            Decimal((up + round(Fraction(first * (down + up), self.whole))) * times).scaleb(-digits, exact)
-            for down, up in noisy[:, :2].tolist()
-        ]
-        return pa.array(found, pa.decimal128(38, digits))
+        exact, whole = Context(prec=60), self.whole
+        # Half a step is rounded up.
+        sums = [up + (2 * first * (down + up) + whole) // (2 * whole) for down, up in noisy[:, :2].tolist()]
+        return pa.array([Decimal(one * times).scaleb(-digits, exact) for one in sums], pa.decimal128(38, digits))
 
-    def counted(self, scale: Fraction) -> Noisy:
+    def counted(self, noise: Noise | Choice) -> Noisy:
         """The noise of the number of values."""
-        return self.mean(scale).divisor
+        return self.mean(noise).divisor
 
-    def records(self, scale: Fraction) -> Noisy:
+    def records(self, noise: Noise | Choice) -> Noisy:
         """The noise of the number of records, with a value or without one; so `missing` holds."""
-        return self._weighted(scale, [Fraction(1)] * (self.degree + 2))
+        return self._weighted(noise, [Fraction(1)] * (self.degree + 2))
 
-    def sums(self, scale: Fraction, error: Fraction) -> list[Noisy]:
+    def sums(self, noise: Noise | Choice, error: Fraction) -> list[Noisy]:
         """The noise of the sum. The width of each of them is enough, beside the rounding of each counted value.
 
         A sum is told by s, and the values that were rounded by at most `error` each by n: for N true values an interval
@@ -345,16 +402,20 @@ class Sums(_OfNumber):
         """
         low, high = Fraction(self.number.low), self.number.high
         ends = [low, (low + high) / 2, high] if self.squares else [low, high]
-        return [self._weighted(scale, [one + moved for one in ends]) for moved in dict.fromkeys((-error, error))]
+        return [self._weighted(noise, [one + moved for one in ends]) for moved in dict.fromkeys((-error, error))]
 
-    def mean(self, scale: Fraction) -> Quotient:
+    def mean(self, noise: Noise | Choice) -> Quotient:
         """The noise of the mean, as a share of the way from the least value to the largest."""
         values = tuple(Fraction(at, self.degree) for at in range(self.degree + 1))
-        return Quotient(self.parts(scale), Fraction(1, self.whole), values)
+        return self.quotient(noise, values)
 
-    def _weighted(self, scale: Fraction, weights: Sequence[Fraction]) -> Noisy:
+    def quotient(self, noise: Noise | Choice, values: tuple[Fraction, ...]) -> Quotient:
+        """The noise of a quotient of totals, each times one of the values, by all of them."""
+        return Quotient(self._added(noise), Fraction(1, self.whole), values)
+
+    def _weighted(self, noise: Noise | Choice, weights: Sequence[Fraction]) -> Noisy:
         """weights: what a whole record in each of the totals adds."""
-        return Noisy(self.parts(scale), tuple(one / self.whole for one in weights))
+        return Noisy(self._added(noise), tuple(one / self.whole for one in weights))
 
     def words(self, unit: str | None) -> str:
         return f"count, sum{' and sum of squares' if self.squares else ''} of {self.number.column}"
@@ -364,9 +425,10 @@ class Sums(_OfNumber):
 class Quantiles(_OfNumber):
     """Quantiles of a number: the columns m0, m1, ...; at: their positions, as fractions in text from 0 to 1.
 
-    They are chosen by permute-and-flip among all steps. A record moves the losses of one cell only, each by at most
-    their sensitivity, so the records of one unit change all choices together by no more than a shift of the counts by
-    as many records.
+    They are chosen among all steps, by permute-and-flip or by the exponential mechanism. A record moves the losses of
+    one cell only, each by at most their sensitivity, so the records of one unit change all choices together by no more
+    than a shift of the counts by as many records. Of ranges, too: where r records lie in a cell the rho is the square
+    of r, and these add up to at most the square of all records.
     """
 
     kind: ClassVar[str] = "quantiles"
@@ -391,37 +453,61 @@ class Quantiles(_OfNumber):
         """None: the records of each value are counted."""
         return []
 
-    def price(self, scale: Fraction) -> Fraction:
-        """What one quantile costs for one record."""
-        return 1 / (scale * len(self.at))
+    def bought(self, price: Fraction, moved: Moved, renyi: Renyi | None) -> Choice:
+        """How each quantile is chosen.
 
-    def loss(self, scale: Fraction, records: int) -> Fraction:
-        return records * len(self.at) * self.price(scale)
+        With a delta, by the exponential mechanism for small prices: its range is up to twice the epsilon of
+        permute-and-flip for the same, and at twice it would never be less accurate.
+        """
+        each = price / len(self.at)
+        if renyi is not None and renyi.order * each <= 2:
+            return Exponential(renyi.range(each) / moved.distance)
+        return PermuteAndFlip((each if renyi is None else renyi.pure(each)) / moved.distance)
 
-    def noised(self, exactly: Ints, scale: Fraction, source: Source) -> Ints:
+    def spent(self, noise: Noise | Choice, moved: Moved, renyi: Renyi | None) -> Spent:
+        assert isinstance(noise, Choice)
+        one = noise.price * moved.distance
+        of_one = concentrated(one**2 / 8, renyi) if isinstance(noise, Exponential) else pure(one, renyi)
+        return of_one * len(self.at)
+
+    def noised(self, exactly: Ints, noise: Noise | Choice, source: Source) -> Ints:
         """The numbers of the chosen steps."""
-        price = self.price(scale)
+        assert isinstance(noise, Choice)
         return np.array(
-            [[quantile(one, Fraction(place), price, source) for place in self.at] for one in exactly], dtype=np.int64
+            [[noise.choose(one, Fraction(place), source) for place in self.at] for one in exactly], dtype=np.int64
         ).reshape(len(exactly), len(self.at))
+
+    def exceeds(self, noise: Noise | Choice, records: int, drawn: int) -> bool:  # nothing is added
+        assert isinstance(noise, Choice)
+        return 1 / (noise.price * len(self.at)) > records
 
     def decoded(self, noisy: Ints) -> list[Any]:
         low, step = float(Fraction(self.number.low)), float(Fraction(self.number.step))
         return [low + noisy[:, at] * step for at in range(len(self.at))]
 
-    def counted(self, scale: Fraction) -> Noisy | None:
+    def counted(self, noise: Noise | Choice) -> Noisy | None:  # others need it
         return None
 
     def words(self, unit: str | None) -> str:
         return f"quantiles {', '.join(self.at)} of {self.number.column}"
 
 
-def shared(measures: Sequence[Measure], contributions: int, *, is_alone: bool) -> tuple[tuple[Measure, Fraction], ...]:
-    """The measures with their shares of epsilon, so that the sum of the squares of their noise is least.
+def _limited(where: str | None) -> str:
+    return "" if where is None else f" with {where}"
 
-    The noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of d.
-    Each of several quantiles counts for itself.
+
+def shared(
+    measures: Sequence[Measure], contributions: int, *, is_alone: bool, renyi: Renyi | None
+) -> tuple[tuple[Measure, Fraction], ...]:
+    """The measures with their shares of the price, so that the sum of the squares of their noise is least.
+
+    Laplace noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of
+    d. With a delta the variance is as d^2 / e, so they go with d. Each of several quantiles counts for itself.
     """
-    needs = [one.sensitivity(contributions, is_alone=is_alone) ** (2 / 3) * one.numbers for one in measures]
+    moved = [one.moved(contributions, is_alone=is_alone) for one in measures]
+    if renyi is None:
+        needs = [each.distance ** (2 / 3) * one.numbers for one, each in zip(measures, moved, strict=True)]
+    else:
+        needs = [sqrt(each.squares) * one.numbers for one, each in zip(measures, moved, strict=True)]
     parts = [max(1, round(1000 * one / sum(needs))) for one in needs]
     return tuple((one, Fraction(part, sum(parts))) for one, part in zip(measures, parts, strict=True))

@@ -8,6 +8,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import may_be_days
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import check_price
+from duckanon.governance.budgets import room_in_words
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
@@ -53,6 +54,11 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
     """
     protected = context.protected(name)
     allowed = {fold(one): one for one in (*protected.policy.public, *protected.policy.hierarchy)}
+    is_stored = not isinstance(expr, Column) or expr.name in map(fold, context.columns(name))
+    if isinstance(expr, Column) and name not in context.derived and not is_stored:
+        raise NotOffered(
+            f'{context.label(name)} has no column "{expr.name}": look at its names in information_schema.columns.'
+        )
     if not isinstance(expr, Column) or expr.name not in allowed:
         listed = ", ".join(one for folded, one in allowed.items() if key(protected, folded) is not None)
         if name in context.derived and not listed:
@@ -104,9 +110,8 @@ def sorted_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
 
 def check(question: AggregatesQuestion, protected: Protected) -> None:
     """Raises NotOffered or InvalidInput for a question that would cost too little or have too much noise."""
-    check_price(question.epsilon, protected.policy.epsilon)
-    narrow = [one for one, _ in question.measures if not one.is_wide]
-    if question.scale > _WIDEST or any(one.parts(question.noise(one)) > _WIDEST_DRAWN for one in narrow):
+    check_price(question.epsilon, protected.total, protected.renyi)
+    if any(one.exceeds(question.noise(one), _WIDEST, _WIDEST_DRAWN) for one, _ in question.measures):
         raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 
@@ -126,15 +131,48 @@ def in_one_region(question: PaidQuestion) -> str:
 
 def left_out_of(question: PaidQuestion) -> str:
     """What of the records is not told, besides the noise; empty where all records count as they are."""
-    left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
+    left_out = ["records left out by rows_per_unit"] if question.leaves_out else []
     left_out += ["values clamped to their bounds"] if question.clamps else []
     left_out += ["records in other regions"] if _has_home(question) else []
+    found = [key.column for key in question.form.keys if key.found]
+    left_out += [f"records whose {' or '.join(found)} too few share to be found"] if found else []
     return " or ".join(left_out)
 
 
 def _has_home(question: PaidQuestion) -> bool:
     """Whether each unit counts in one of several regions only."""
     return question.is_of_one_cell and bool(question.form.keys)
+
+
+def seek(context: RuleContext, name: TableName, keys: Sequence[Key]) -> None:
+    """Note the questions that find keys' values with noise, where that was not done yet, with their steps."""
+    protected = context.protected(name)
+    for one in keys:
+        asked = one.sought
+        if asked is None or any(asked == each for each in context.answers):
+            continue
+        check_price(asked.epsilon, protected.total, protected.renyi)
+        context.answers.append(asked)
+        said = (
+            f"The values of {asked.column} are found with noise, once an edition: those that {asked.threshold:,} units "
+            f"or more have by their noisy number, at most {asked.most:,}. The noise protects {asked.protects}."
+        )
+        room = room_in_words(protected.remaining, asked.epsilon, protected.renyi)
+        step = Step(
+            "keys",
+            context.label(TableName(*map(fold, asked.location.path))),
+            Verdict.REWRITTEN,
+            said + room,
+            asked.epsilon,
+            protected.remaining,
+            asked.edition,
+        )
+        context.steps.append(step)
+
+
+def _of_kind(question: PaidQuestion) -> str:
+    """What noise it is, as a sentence; empty in a population without a delta, which has one kind alone."""
+    return f" It is {question.noise_words}." if question.noise_words else ""
 
 
 def settle(
@@ -151,13 +189,15 @@ def settle(
 
     counted: the noise of its counts, and how many cells each adds up. noisy, note: as of the step.
     """
+    seek(context, name, question.keys)
     context.answers.append(question)
     protected = context.protected(name)
     step = Step(
         kind,
         context.label(name),
         Verdict.REWRITTEN,
-        f"{what} The noise protects {question.protects}.{not_covered(question)}",
+        f"{what} The noise protects {question.protects}.{_of_kind(question)}{not_covered(question)}"
+        f"{room_in_words(protected.remaining, question.epsilon, protected.renyi)}",
         question.epsilon,
         protected.remaining,
         question.edition,

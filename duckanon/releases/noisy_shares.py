@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.engines.noise import Noise
 from duckanon.errors import InvalidInput
 from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.key_filters import filtered
@@ -78,11 +79,12 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
     replacement = share_columns(context, conditionals, node, source)
     if replacement is None:
         return _ORDER
-    wide = f"({_quotients(conditionals, answer, len(first.rows), keys, cells, question.scale)}) AS _dk_shares"
+    noisy = Noisy(question.counts_noise, (Fraction(1),))
+    wide = f"({_quotients(conditionals, answer, len(first.rows), keys, cells, noisy.each)}) AS _dk_shares"
     note = _note(context, conditionals, node, wide) if node is context.bound.query else None
     context.replace(node, replacement)
     # A count adds up at most all cells of one combination of keys, which differ in conditions.
-    noisy, together = Noisy(question.scale, (Fraction(1),)), question.outcomes
+    together = question.outcomes
     reason = (
         "The shares are quotients of counts with noise, NULL where a row's noisy total is below 1: 95 % of the counts "
         f"are within {noisy.records(together)} of the truth."
@@ -247,11 +249,11 @@ def _quotients(
     rows: int,
     keys: int,
     cells: Sequence[_Cells],
-    noise: Fraction | None = None,
+    noise: Noise | None = None,
 ) -> str:
     """The shares p0, ... by the keys k0, ..., from noisy counts: NULL where a row's total is below 1, from 0 to 1.
 
-    noise: the scale of the noise of a cell, if the widths of their intervals, w0, ..., are wanted too.
+    noise: of a cell, if the widths of their intervals, w0, ..., are wanted too.
     """
     own = [f"k{at}" for at in range(keys)]
     sums, totals, shown = [], [], []

@@ -10,13 +10,22 @@ from fractions import Fraction
 from math import ceil
 
 from duckanon.accounting import written as amount
-from duckanon.catalog.domain_sources import Range
 from duckanon.catalog.names import fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
-from duckanon.rewrite.algebra.bounds import MOST_STEPS, TOO_FINE, Bounded, NotBounded, bounded, grid, whole
+from duckanon.releases.steps import in_steps
+from duckanon.rewrite.algebra.bounds import (
+    MOST_STEPS,
+    TOO_FINE,
+    Bounded,
+    NotBounded,
+    bounded,
+    centred_product,
+    grid,
+    whole,
+)
 from duckanon.rewrite.algebra.constants import in_sql, own_step
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
@@ -30,6 +39,10 @@ _DEFAULT_STEPS = 10**6
 _UNBOUNDED = (
     "The policy declares no bounds for {column}, so one record could change its sum without limit: ask the steward for "
     "bounds := {{{literal}: {ends}}}."
+)
+_NOT_BOUNDED = (
+    "What is computed within each unit here has no bounds that follow from the policy, so one unit could change its "
+    "sum without limit: use columns with bounds, sums and differences of them, or counts."
 )
 # Types of moments: the step in which they are counted from 1970 on, and how.
 _MOMENTS = {
@@ -95,11 +108,18 @@ class Columns:
             raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
         declared = self._declared(column)
         if declared is None:
-            raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends="[least, largest]"))
+            raise self._unbounded(column, "[least, largest]")
         low, high, *steps = map(Fraction, declared)
         if max(-low, high) > LARGEST_BOUND:
             raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
         return Bounds(low, high, steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS)
+
+    def _unbounded(self, column: str, ends: str) -> NotOffered:
+        """That nothing bounds a column. ends: an example of bounds."""
+        declaring = self.protected.policy.declaring(column)
+        if declaring is None:
+            return NotOffered(_NOT_BOUNDED)
+        return NotOffered(_UNBOUNDED.format(column=declaring, literal=literal(declaring), ends=ends))
 
     def _declared(self, column: str) -> tuple[str, ...] | None:
         return {fold(name): one for name, one in self.protected.policy.bounds.items()}.get(fold(column))
@@ -108,7 +128,8 @@ class Columns:
         """A column in at most so many steps. Raises NotOffered."""
         of = self.bounds(column)
         step = of.step * ceil((of.high - of.low) / of.step / most)
-        return Number(self.name(column), str(of.low), str(step), ceil((of.high - of.low) / step))
+        kind = self.types.get(fold(column), "")
+        return Number(self.name(column), str(of.low), str(step), ceil((of.high - of.low) / step), kind)
 
     # --- what expressions are made of ---------------------------------------------------------------------------------
 
@@ -144,16 +165,9 @@ class Columns:
 
     def _moment(self, column: str, kind: str) -> Bounded:
         """A column of dates, in days, or of timestamps, in microseconds. Raises NotOffered."""
-        ends = self._declared(column)
+        ends = self.protected.policy.moments(column)
         if ends is None:
-            # The values of a domain that the policy lists are bounds, too.
-            listed = {fold(name): one for name, one in self.protected.policy.domains.items()}.get(fold(column))
-            values = listed.ends if isinstance(listed, Range) else listed if isinstance(listed, tuple) else ()
-            values = tuple(each for each in values if each is not None)
-            if not values:
-                times = f"[{kind} '2020-01-01', {kind} '2029-12-31']"
-                raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends=times))
-            ends = (str(min(values)), str(max(values)))
+            raise self._unbounded(column, f"[{kind} '2020-01-01', {kind} '2029-12-31']")
         first, last = map(datetime.fromisoformat, ends)
         name = quoted([column])
         clamped = f"system.main.least(system.main.greatest({name}, {_written(first, kind)}), {_written(last, kind)})"
@@ -162,6 +176,25 @@ class Columns:
         return Bounded(
             low, high, Fraction(1), f"(CASE WHEN {name} IS NOT NULL THEN {sql.format(clamped)} END)", kind=kind
         )
+
+    def length(self, name: str, column: Column) -> Bounded:
+        """The length of a text, of which the column's bounds are. Raises NotOffered and NotBounded."""
+        found, kind = self.name(column.name), self.types.get(fold(column.name), "")
+        if kind != "VARCHAR":
+            raise NotBounded("Lengths are of columns of text")
+        declared = self._declared(found)
+        if declared is None:
+            raise NotOffered(
+                f"The policy declares no bounds for the length of {found}, so one record could change its sum without "
+                f"limit: ask the steward for bounds := {{{literal(found)}: [0, largest length]}}."
+            )
+        low, high, step = (*map(Fraction, declared), Fraction(1))[:3]
+        first, steps = int(low / step), ceil((high - low) / step)
+        sql = in_steps(builtin(name, quoted([found])), "BIGINT", low, step, steps)
+        assert sql is not None
+        value = builtin("+", sql, f"({first})") if first else sql
+        nullable = fold(found) not in self.present
+        return Bounded(first, first + steps, step, value, error=(step - 1) / 2, nullable=nullable)
 
     def condition(self, expr: Expr) -> str:
         return written(expr, self.types, self.today)
@@ -195,7 +228,7 @@ class Quantity:
         error = of.error if by == 1 else of.error + of.step * by / 2
         if by > 1:
             value, steps = builtin("//", builtin("+", value, str(by // 2)), str(by)), (steps + by // 2) // by
-        return Computed(self.shown, str(of.least), str(of.step * by), steps, value, str(error))
+        return Computed(self.shown, str(of.least), str(of.step * by), steps, value=value, error=str(error))
 
     @property
     def words(self) -> str:
@@ -215,4 +248,26 @@ def quantity(columns: Columns, operand: Expr, shown: str) -> Quantity:
     found = bounded(operand, columns)
     if found.high - found.low > MOST_STEPS:
         raise NotBounded(TOO_FINE)
-    return Quantity((True, found.sql), found.type, shown, columns, found)
+    return Quantity(_identity(found), found.type, shown, columns, found)
+
+
+def _identity(found: Bounded) -> tuple[bool, str]:
+    """What is computed, up to how it is written: so many steps of that size, in that type."""
+    return True, f"{found.sql} by {found.step} as {found.type}"
+
+
+@dataclass(frozen=True)
+class CentredProduct:
+    """The product of two numbers, each less the middle of its bounds: so it is as small wherever the bounds lie."""
+
+    quantity: Quantity
+    middles: tuple[Fraction, Fraction]
+
+
+def product(columns: Columns, one: Expr, other: Expr, shown: tuple[str, str]) -> CentredProduct:
+    """The product that a covariance is of. shown: how both are written. Raises NotOffered, NotBounded and NotTotal."""
+    found, *middles = centred_product(bounded(one, columns), bounded(other, columns))
+    if found.high - found.low > MOST_STEPS:
+        raise NotBounded(TOO_FINE)
+    words = " * ".join(f"({each} - {amount(middle)})" for each, middle in zip(shown, middles, strict=True))
+    return CentredProduct(Quantity(_identity(found), found.type, words, columns, found), (middles[0], middles[1]))

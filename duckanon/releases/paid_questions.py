@@ -10,21 +10,28 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from math import prod
+from math import isqrt, prod
 from typing import Any, ClassVar
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Protected
+from duckanon.engines.found_keys import threshold
+from duckanon.engines.noise import Gaussian, Noise
+from duckanon.engines.quantiles import Choice
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
+from duckanon.governance.noise_prices import NO_NOISE, Moved, Spent, concentrated, pure
 from duckanon.releases import layout
+from duckanon.releases.events import Event, in_words
 from duckanon.releases.measures import MOST_CELLS, Computed, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
+from duckanon.renyi import Renyi
 from duckanon.units.relation import Answered, OpenRows, Relation
 from duckanon.units.relation import Records as UnitRecords
 
@@ -33,6 +40,11 @@ from duckanon.units.relation import Records as UnitRecords
 # 2: which records of a unit count differs from unit to unit; until then all units lost the same cells. Units, groups
 #    and values are compared by their bytes, whatever the collation.
 MEANING = 2
+# The same for pure noise that a Rényi divergence buys. 2: it is priced as randomised response is, so a price buys less
+#    of it.
+_PURE = 2
+# How far the cost of pure noise may be below a price that is a Rényi divergence.
+_ROUNDED = Fraction(1, 10**9)
 # The most leaf regions by sizes of an answer about group sizes.
 MOST_SIZES = 20_000_000
 
@@ -44,7 +56,9 @@ class Key:
     domain: the table of the schema duckanon that lists the values. kind: the column's type, VARCHAR for an ENUM, whose
     type would show all its values. columns: of that table, folded; it may have further columns, such as the state in
     which a county lies. path: of an open table that is the domain itself. listed: the names of `columns` in the
-    domain's table, where they have others. nullable: whether NULL is a value beside those.
+    domain's table, where they have others. nullable: whether NULL is a value beside those. sought: the question that
+    finds its values with noise, while its answer is not there yet. found: whether its values were found with noise.
+    constants: the values as SQL, where no table lists them.
     """
 
     column: str
@@ -54,6 +68,9 @@ class Key:
     path: tuple[str, str, str] | None = None
     listed: tuple[str, ...] = ()
     nullable: bool = False
+    sought: KeysQuestion | None = None
+    found: bool = False
+    constants: tuple[str, ...] = ()
 
     def named(self, column: str) -> str:
         """The name in the domain's table of one of its columns, folded."""
@@ -67,6 +84,8 @@ class Key:
             found |= {"path": tuple(map(fold, self.path[1:]))}
         if self.listed:
             found |= {"listed": self.listed}
+        if self.constants:
+            found |= {"constants": self.constants}
         return found | ({"nullable": True} if self.nullable else {})
 
 
@@ -91,7 +110,7 @@ class Form:
     keys: tuple[Key, ...]
     filters: tuple[DomainFilter, ...] = ()
     grouped: tuple[str, ...] = ()
-    events: tuple[tuple[str, ...], ...] = ()
+    events: tuple[Event, ...] = ()
 
     @property
     def outcomes(self) -> int:
@@ -113,7 +132,9 @@ class PaidQuestion:
     identifies one; None: each record is one. contributions: how many records of a unit count. epsilon: what it costs.
     protects: what that protects, in words. filter: conditions on records, as SQL that cannot fail. definitions: the
     names of the views and macros by which an analyst asked it, whose text is not shown; the question is what it says.
-    owned: of a linked table, a query for its records with their owners; the version stands for it in the key.
+    owned: of a linked table, a query for its records with their owners; the version stands for it in the key. renyi:
+    how the population accounts if it has a delta; what it costs is then in the unit of its ledger. changed: the newest
+    change of a policy in place that was known; what it changed is in the question's other parts, as far as it matters.
     """
 
     kind: ClassVar[str] = ""
@@ -128,17 +149,25 @@ class PaidQuestion:
     filter: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     owned: str = ""
+    renyi: Renyi | None = None
+    changed: int = 0
 
     def __post_init__(self) -> None:
-        if self.loss != self.epsilon:
+        # The epsilon of pure noise that a Rényi divergence buys is a root, which is rounded down.
+        rounded = 0 if self.renyi is None else _ROUNDED
+        if not 0 <= self.epsilon - self.loss <= rounded:
             raise AssertionError("A question's charge is not what its noise costs: this is a bug in duckanon.")
 
     @property
     def resolved(self) -> dict[str, Any]:
         """All that the answer depends on, as plain values."""
         found = asdict(self)
-        for name in ("location", "owned", "protects", "epsilon", "definitions"):
+        for name in ("location", "owned", "protects", "epsilon", "definitions", "changed"):
             found.pop(name)
+        if self.renyi is None:
+            found.pop("renyi")
+        elif self.spent.epsilon:
+            found["pure"] = _PURE
         table, epsilon = self.location.identity, written(self.epsilon)
         return {**found, "kind": self.kind, "table": table, "epsilon": epsilon, "meaning": MEANING}
 
@@ -169,14 +198,19 @@ class PaidQuestion:
         raise NotImplementedError
 
     @property
-    def scale(self) -> Fraction:
-        """Of the noise: how much one unit can change the exact values, divided by epsilon."""
+    def spent(self) -> Spent:
+        """What its noise costs, computed from what the mechanism is given."""
         raise NotImplementedError
 
     @property
     def loss(self) -> Fraction:
-        """What its noise costs, computed from what the mechanism is given: as much as it charges."""
-        raise NotImplementedError
+        """The same in the unit of the ledger: as much as it charges."""
+        return self.spent.price
+
+    @property
+    def follows(self) -> date | None:
+        """The day of what was charged before and it follows from, so that it is free; None where it is charged."""
+        return None
 
     @property
     def looks_up(self) -> tuple[Values, ...]:
@@ -214,6 +248,11 @@ class PaidQuestion:
         return self.privacy_unit is not None
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether some may be, here or before they are put together."""
+        return self.is_cut
+
+    @property
     def is_of_one_cell(self) -> bool:
         """Whether that is so of those outside the cell of one record, not of those beyond `contributions`."""
         return False
@@ -233,9 +272,18 @@ class PaidQuestion:
         return f"({self.owned})" if self.owned else quoted(self.location.path)
 
     @property
+    def charge(self) -> Charge:
+        """What it costs, and for what."""
+        return Charge(self.epsilon, self.what, f"{self.protects}, added or removed", self.protects, self.noise_words)
+
+    @property
     def purchase(self) -> Purchase:
-        charge = Charge(self.epsilon, self.what, f"{self.protects}, added or removed", self.protects)
-        return Purchase(self.location, self.key, self.version, self.edition, charge)
+        return Purchase(self.location, self.key, self.version, self.edition, self.charge, changed=self.changed)
+
+    @property
+    def noise_words(self) -> str:
+        """What noise it pays for, in words; empty in a population without a delta, which has one kind alone."""
+        return "" if self.renyi is None else self.spent.words
 
     @property
     def _filtered(self) -> str:
@@ -248,12 +296,11 @@ class AggregatesQuestion(PaidQuestion):
 
     keys: columns with a domain. domain_filters: conditions on the keys' values. They decide which cells there are, and
     a record in no cell does not count. grouped: expressions over the keys' values k0, k1, ... by which cells are made;
-    none: the keys themselves. events: each is a list of conditions: the first that holds decides a record's cell; if
-    none does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
-    records lie in at most `contributions` cells. around: conditions on the keys' values that leave out cells of the
-    answer where it is shown; the answer itself has them. relation: what stands for the table's records, where they are
-    computed within each unit; None: the table as it stands. of_keys: the domain filters as conditions on records, which
-    leave out what is in no cell before it is put into one.
+    none: the keys themselves. events: what divides cells further, by a record's place. measures: what is measured in
+    each cell, with its share of epsilon. A unit's records lie in at most `contributions` cells. around: conditions on
+    the keys' values that leave out cells of the answer where it is shown; the answer itself has them. relation: what
+    stands for the table's records, where they are computed within each unit; None: the table as it stands. of_keys: the
+    domain filters as conditions on records, which leave out what is in no cell before it is put into one.
     """
 
     kind: ClassVar[str] = "aggregates"
@@ -261,7 +308,7 @@ class AggregatesQuestion(PaidQuestion):
     keys: tuple[Key, ...] = ()
     domain_filters: tuple[DomainFilter, ...] = ()
     grouped: tuple[str, ...] = ()
-    events: tuple[tuple[str, ...], ...] = ()
+    events: tuple[Event, ...] = ()
     measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
     around: tuple[DomainFilter, ...] = ()
     relation: Relation | None = None
@@ -294,6 +341,14 @@ class AggregatesQuestion(PaidQuestion):
     def needs(self) -> frozenset[str]:
         leaves = () if self.relation is None else self.relation.leaves()
         return frozenset(one.location.name for one in leaves if isinstance(one, Answered))
+
+    @property
+    def is_cut(self) -> bool:
+        return super().is_cut and (self.relation is None or not self.relation.has_one_row)
+
+    @property
+    def leaves_out(self) -> bool:
+        return self.is_cut or (self.relation is not None and self.relation.leaves_rows_out)
 
     @property
     def _beside(self) -> list[tuple[Location, int]]:
@@ -359,32 +414,53 @@ class AggregatesQuestion(PaidQuestion):
         """How many cells each combination of keys has."""
         return self.form.outcomes
 
-    def sensitivity(self, measure: Measure) -> int:
+    def moved(self, measure: Measure) -> Moved:
         """How much one unit changes a measure in all cells together, in records."""
-        return measure.sensitivity(self.contributions, is_alone=not self.keys and not self.events)
+        return measure.moved(self.contributions, is_alone=not self.keys and not self.events)
 
-    def noise(self, measure: Measure) -> Fraction:
-        """The scale of a measure's noise, in records."""
+    def noise(self, measure: Measure) -> Noise | Choice:
+        """A measure's noise, in records; of quantiles, how they are chosen."""
         (share,) = (share for one, share in self.measures if one == measure)
-        return self.sensitivity(measure) / (self.epsilon * share)
+        return measure.bought(self.epsilon * share, self.moved(measure), self.renyi)
 
     @property
-    def loss(self) -> Fraction:
-        return sum((one.loss(self.noise(one), self.sensitivity(one)) for one, _ in self.measures), Fraction(0))
+    def counts_noise(self) -> Noise:
+        """The noise of a question for nothing but the number of records."""
+        ((measure, _),) = self.measures
+        noise = self.noise(measure)
+        assert isinstance(noise, Noise)
+        return noise
 
     @property
-    def scale(self) -> Fraction:
-        """The largest scale of noise of a measure, in records."""
-        return max(self.noise(one) for one, _ in self.measures)
+    def spent(self) -> Spent:
+        return sum((one.spent(self.noise(one), self.moved(one), self.renyi) for one, _ in self.measures), NO_NOISE)
 
     @property
     def words(self) -> str:
         told = [one.words(self.privacy_unit) for one, _ in self.measures]
         by = [one.column for one in self.keys] if not self.grouped else [f"{one}" for one in self.grouped_by]
-        by += [" / ".join(one) for one in self.events]
-        filters = (*self.filter, *(self._named(one.sql) for one in self.domain_filters))
+        by += list(map(in_words, self.events))
+        filters = (*self._told_filters, *(self._named(one.sql) for one in self.domain_filters))
         where = f" where {' and '.join(filters)}" if filters else ""
         return f"{' and '.join(told)} of {self.of} by {', '.join(by) or 'nothing'}{where}"
+
+    @property
+    def _told_filters(self) -> list[str]:
+        """The conditions on records for people. Those on what is computed within each unit are only said to be there:
+        their columns have names that nobody wrote.
+        """
+        if self.relation is None:
+            return list(self.filter)
+        columns = {
+            shown.name
+            for leaf in self.relation.leaves()
+            if isinstance(leaf, UnitRecords | OpenRows)
+            for shown in leaf.columns
+        }
+        told = [_with_plain_names(one, columns) for one in self.filter]
+        computed = told.count(None)
+        within = f"{'a condition' if computed == 1 else f'{computed} conditions'} on what is computed within each unit"
+        return [one for one in told if one is not None] + ([within] if computed else [])
 
     @property
     def grouped_by(self) -> list[str]:
@@ -403,12 +479,33 @@ class AggregatesQuestion(PaidQuestion):
 def _fields(measure: Measure) -> dict[str, Any]:
     """What makes a measure; parts that it does not have are left out."""
     found = {name: one for name, one in asdict(measure).items() if one is not None}
+    if "number" in found:
+        # The policy's version stands for it.
+        found["number"].pop("type")
+    if found.get("squares"):
+        # Answers of older versions have the squares of values.
+        found["squares"] = "centred"
     if isinstance(getattr(measure, "number", None), Computed):
         # However it is written, its steps are computed alike.
         found["number"].pop("column")
     return found
 
 
+def _with_plain_names(condition: str, columns: set[str]) -> str | None:
+    """A condition on a relation with its columns named as in their tables; None where it reads others.
+
+    columns: those of tables. A number tells apart columns of one name: `day#2`.
+    """
+    names = [one[1] for one in _NAME.finditer(condition) if one[1] is not None]
+    if any(one.partition("#")[0] not in columns and one not in columns for one in names):
+        return None
+    return _NAME.sub(
+        lambda one: one[0] if one[1] is None or one[1] in columns else quoted([one[1].partition("#")[0]]), condition
+    )
+
+
+# A text, or the name of a column, not of a function.
+_NAME = re.compile(r"""'(?:[^']|'')*'|(?<!main\.)"([^"]+)\"""")
 # A text, or a key's value, in an expression.
 _PLACE = re.compile(r"""'(?:[^']|'')*'|"k(\d+)\"""")
 
@@ -460,10 +557,10 @@ class GroupSizesQuestion(PaidQuestion):
         return MOST_SIZES // self.max_size
 
     @property
-    def loss(self) -> Fraction:
+    def spent(self) -> Spent:
         """The engine divides it over levels and ways, and checks that they add up (`duckanon.engines.groups.split`)."""
-        found: Fraction = self.engine["epsilon"]
-        return found
+        epsilon, rho = self.bought
+        return concentrated(rho, self.renyi) if rho is not None else pure(epsilon or Fraction(0), self.renyi)
 
     @property
     def identifying(self) -> list[tuple[str, str]]:
@@ -513,8 +610,26 @@ class GroupSizesQuestion(PaidQuestion):
         The engine numbers sizes from 1, and 0 means that there is no such group. So where sizes begin with 0, a record
         that adds a group moves that group by one more.
         """
+        epsilon, rho = self.bought
+        return {"epsilon": epsilon, "rho": rho, **self._protection}
+
+    @cached_property
+    def bought(self) -> tuple[Fraction | None, Fraction | None]:
+        """What the price pays for: an epsilon of pure noise or, where that is nearer to the truth, a rho."""
+        if self.renyi is None:
+            return self.epsilon, None
+        from duckanon.engines.groups.release import is_gaussian_nearer
+
+        epsilon, rho = self.renyi.pure(self.epsilon), self.renyi.rho(self.epsilon)
+        depth, sizes = len(self.hierarchy) + 1, self.sizes
+        if epsilon and not is_gaussian_nearer(epsilon=epsilon, rho=rho, depth=depth, sizes=sizes, **self._protection):
+            return epsilon, None
+        return None, rho
+
+    @property
+    def _protection(self) -> dict[str, Any]:
+        """The engine's arguments but for what it costs."""
         return {
-            "epsilon": self.epsilon,
             "mechanism": self.mechanism,
             "totals": "private",
             "split": None if self.split is None else tuple(map(Fraction, self.split)),
@@ -525,12 +640,17 @@ class GroupSizesQuestion(PaidQuestion):
 
     @property
     def scale(self) -> Fraction:
-        """The largest scale of noise that the engine can need for any level."""
+        """The largest scale of noise that the engine can need for any level; of Gaussian noise, its deviation."""
+        from duckanon.engines.groups.loss import Concentrated, Pure
         from duckanon.engines.groups.split import LEAST
 
-        least = LEAST if self.mechanism == "auto" else 1
+        epsilon, rho = self.bought
+        least = LEAST[Pure if rho is None else Concentrated] if self.mechanism == "auto" else 1
         smallest = min(map(Fraction, self.split)) if self.split else Fraction(least) / (len(self.hierarchy) + 1)
-        return 2 * self.contributions / (self.epsilon * smallest)
+        if rho is not None:
+            return Fraction(isqrt(int(2 * self.contributions**2 / (rho * smallest))) + 1)
+        assert epsilon is not None
+        return 2 * self.contributions / (epsilon * smallest)
 
     @property
     def words(self) -> str:
@@ -551,6 +671,76 @@ class GroupSizesQuestion(PaidQuestion):
         return replace(super().purchase, beside=beside)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeysQuestion(PaidQuestion):
+    """Which values of a column so many privacy units have that they can be keys; they are found with noise.
+
+    column: as the table has it. type: its type. A unit has at most `contributions` values.
+    """
+
+    kind: ClassVar[str] = "keys"
+    # The most values that are told: those of the most units, by noisy numbers.
+    most: ClassVar[int] = 10_000
+
+    column: str
+    type: str
+
+    @property
+    def noise(self) -> Gaussian:
+        """Of the number of units of each value, which one unit changes by one for at most `contributions` values."""
+        assert self.renyi is not None
+        return Gaussian(self.contributions / (2 * self.renyi.rho(self.epsilon)))
+
+    @property
+    def threshold(self) -> int:
+        """The least noisy number of units of a value that is told."""
+        assert self.renyi is not None
+        return threshold(self.noise, self.contributions, self.renyi.of_keys)
+
+    @property
+    def spent(self) -> Spent:
+        return concentrated(self.noise.loss(self.contributions), self.renyi)
+
+    @property
+    def charge(self) -> Charge:
+        return replace(super().charge, keys=True)
+
+    @property
+    def form(self) -> Form:
+        return Form(())
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        return []
+
+    @property
+    def clamps(self) -> bool:
+        return False
+
+    def types(self, cells: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002 # as all questions
+        return {layout.key(0): self.type}
+
+    @property
+    def words(self) -> str:
+        return f"values of {self.column} of {self.location.label}, found with noise"
+
+
+def sought(protected: Protected, column: str) -> KeysQuestion | None:
+    """The question that finds a column's values with noise, as its policy says; None if it cannot be asked.
+
+    Within units it is that of the table that has the column: what is computed there is no other column.
+    """
+    protected, column = protected.finders.get(fold(column), (protected, column))
+    domain = protected.domains.get(fold(column))
+    offered = protected.policy.per_query is not None and protected.renyi is not None and protected.stands
+    if domain is None or not domain.found or not offered:
+        return None
+    assert protected.policy.per_query is not None
+    assert protected.stored is not None
+    kind = protected.stored.types[fold(column)]
+    return KeysQuestion(**basis(protected, protected.policy.per_query), column=_stored(protected, column), type=kind)
+
+
 def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
     """The fields of a question that follow from the protected table and its policy."""
     assert protected.stored is not None
@@ -564,6 +754,8 @@ def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -
         "contributions": protected.policy.contributions,
         "epsilon": epsilon,
         "protects": protected.policy.protects,
+        "renyi": protected.renyi,
+        "changed": protected.changed,
         "filter": tuple(sorted(set(filter))),
     }
 
@@ -582,6 +774,9 @@ def key(protected: Protected, column: str) -> Key | None:
         domain.path,
         domain.listed,
         domain.nullable,
+        sought(protected, column) if domain.found and not domain.table else None,
+        domain.found,
+        domain.constants,
     )
 
 

@@ -14,6 +14,8 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from sqlglot import exp
 
+from duckanon.engines.noise import Noise
+from duckanon.engines.quantiles import Choice
 from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import rounding
@@ -52,11 +54,11 @@ class Cells(Protocol):
 
 @dataclass(frozen=True)
 class Measured(Generic[M]):
-    """A measure of a question. at: its position. scale: of its noise, in records."""
+    """A measure of a question. at: its position. noise: in records."""
 
     measure: M
     at: int
-    scale: Fraction
+    noise: Noise | Choice
 
     @property
     def columns(self) -> dict[str, str]:
@@ -74,7 +76,7 @@ class Counted:
     @classmethod
     def by(cls, found: Measured[M]) -> Counted:
         """By a measure that counts."""
-        noise = found.measure.counted(found.scale)
+        noise = found.measure.counted(found.noise)
         assert noise is not None
         return cls((found.columns["n"],), noise, found.measure.is_whole)
 
@@ -82,7 +84,7 @@ class Counted:
     def beside(cls, found: Measured[Sums]) -> Counted:
         """By the numbers of those that have a value to be summed, and of those that have none."""
         columns = (found.columns["n"], found.columns["z"])
-        return cls(columns, found.measure.records(found.scale), found.measure.is_whole)
+        return cls(columns, found.measure.records(found.noise), found.measure.is_whole)
 
     def sql(self, cells: Cells, *wheres: frozenset[Expr]) -> str:
         parts = [cells.sum(one, *wheres) for one in self.columns]
@@ -93,10 +95,11 @@ class Counted:
 class Told(ABC):
     """A statistic over an answer. node: as it is written, which decides its type.
 
-    counts: whether it is a count. is_shown: whether its interval is as wide in every row.
+    counts: whether it is a count. has_ends: whether it has an interval. is_shown: whether that is as wide in every row.
     """
 
     counts: ClassVar[bool] = False
+    has_ends: ClassVar[bool] = False
     is_shown: ClassVar[bool] = False
 
     asked: Statistic
@@ -145,6 +148,7 @@ class Count(Told):
     """A number of records. where: those that are counted."""
 
     counts: ClassVar[bool] = True
+    has_ends: ClassVar[bool] = True
     is_shown: ClassVar[bool] = True
 
     by: Counted
@@ -203,6 +207,8 @@ class Share(Told):
     count.
     """
 
+    has_ends: ClassVar[bool] = True
+
     by: Counted
 
     @property
@@ -219,7 +225,7 @@ class Share(Told):
 
     @property
     def _quotient(self) -> Quotient:
-        return Quotient(self.by.noise.scale, self.by.noise.weights[0], (Fraction(1), Fraction(0)))
+        return Quotient(self.by.noise.each, self.by.noise.weights[0], (Fraction(1), Fraction(0)))
 
     def end(self, side: str) -> str:
         part, whole = self.cells.count(self.asked.where, self.asked.of), self.cells.count(self.asked.of)
@@ -268,6 +274,7 @@ class _OfSums(Told):
 class Sum(_OfSums):
     """A sum of clamped values."""
 
+    has_ends: ClassVar[bool] = True
     is_shown: ClassVar[bool] = True
 
     @property
@@ -300,7 +307,7 @@ class Sum(_OfSums):
 
     @property
     def _noises(self) -> list[Noisy]:
-        return self.found.measure.sums(self.found.scale, self.error)
+        return self.found.measure.sums(self.found.noise, self.error)
 
     def end(self, side: str) -> str:
         return self._of_cells(self._end(side))
@@ -343,6 +350,8 @@ class Sum(_OfSums):
 class Mean(_OfSums):
     """A mean of clamped values: NULL where their noisy number is below 1."""
 
+    has_ends: ClassVar[bool] = True
+
     @property
     def value(self) -> str:
         n, s = self._sum("n"), self._sum("s")
@@ -353,7 +362,7 @@ class Mean(_OfSums):
 
     @property
     def _quotient(self) -> Quotient:
-        return self.found.measure.mean(self.found.scale)
+        return self.found.measure.mean(self.found.noise)
 
     def end(self, side: str) -> str:
         n, s = self._sum("n"), self._sum("s")
@@ -371,15 +380,33 @@ class Mean(_OfSums):
 
 @dataclass(frozen=True)
 class Spread(_OfSums):
-    """A variance or a standard deviation."""
+    """A variance or a standard deviation: E (x - a)^2 - (E x - a)^2, with the middle of the bounds for a."""
 
     @property
     def value(self) -> str:
-        n, s = self._sum("n"), self._sum("s")
-        squares = f"greatest({self._sum('q')} / {n} - ({s} / {n}) ** 2, 0)"
+        n, centred = self._sum("n"), self._sum("c")
+        squares = f"greatest({self._sum('q')} / {n} - ({centred} / {n}) ** 2, 0)"
         least, scaled = (1, squares) if self.asked.name.endswith("pop") else (2, f"{squares} * {n} / ({n} - 1)")
         shown = f"sqrt({scaled})" if self.asked.name.startswith("stddev") else scaled
         return f"(CASE WHEN {n} >= {least} THEN {shown} END)"
+
+
+@dataclass(frozen=True)
+class Covariance(Told):
+    """The covariance of two numbers: E (y - a)(x - b) - (E y - a)(E x - b), whatever a and b are.
+
+    product: the mean of the product, of numbers less the middles a and b. So noise does not grow with the distance of
+    numbers from zero.
+    """
+
+    product: Mean
+    means: tuple[Mean, Mean]
+    middles: tuple[Fraction, Fraction]
+
+    @property
+    def value(self) -> str:
+        moved = (f"({one.value} - {double(at)})" for one, at in zip(self.means, self.middles, strict=True))
+        return f"({self.product.value} - {' * '.join(moved)})"
 
 
 @dataclass(frozen=True)
@@ -406,14 +433,17 @@ def in_words(found: Sequence[Told], named: Callable[[Node], str] = sql, *, has_t
 
     named: how an aggregate is named. has_totals: whether there are totals of rows.
     """
-    said = [one.within(named) for one in {one.asked: one for one in found}.values()]
-    margins = [one for one in said if one is not None]
+    said = [(one, one.within(named)) for one in {one.asked: one for one in found}.values()]
+    margins = [margin for _, margin in said if margin is not None]
     wider = ", and those of totals within more" if has_totals else ""
     measured = (
         "The numbers have noise, and may be negative; 95 % are within what is said for one row: "
         f"{', '.join(margins)}{wider}."
     )
-    rest = "" if None not in said else " Variances and quantiles have no interval."
+    others = {one.has_ends for one, margin in said if margin is None}
+    rest = " Variances, covariances and quantiles have no interval." if False in others else ""
+    if True in others:
+        rest += " How near to the truth a number is depends on its row: low and high say it."
     return (measured if margins else "The numbers have noise.") + rest
 
 

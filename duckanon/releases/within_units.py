@@ -7,37 +7,61 @@ table like any other: its records are counted, summed and cut to `rows_per_unit`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import OWNER, Domain, Policy
 from duckanon.catalog.snapshot import Protected, Stored
+from duckanon.governance.ledger_tables import schema_of
 from duckanon.releases.noise import NotOffered
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, In, Nested, has, rebuilt
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    SOMEWHERE,
+    Column,
+    Constant,
+    Expr,
+    Function,
+    In,
+    Is,
+    Nested,
+    Or,
+    has,
+    rebuilt,
+)
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.building import Builder
-from duckanon.units.fields import Field, Made
+from duckanon.units.fields import Field, Made, Origin
 from duckanon.units.relation import UNIT, Answered, Joined, OpenRows, Part, Relation, Shown
-from duckanon.units.scope import NotLocal, Scope
+from duckanon.units.scope import NotLocal, OtherUnits, Scope
+
+
+class AsksOtherUnits(NotOffered):
+    """A subquery asks records of other units than the one of its row. part: the subquery."""
 
 
 def local(context: RuleContext, block: Block, ask: Callable[[Block], Answered]) -> tuple[Block, Relation | None]:
     """A block over one protected table, and what stands for that table's records; None for the table as it stands.
 
-    ask: makes a question of its own of a query for one value of all units.
+    ask: makes a question of its own of a query for numbers of all units.
 
-    Raises NotOffered for what is not computed within each unit.
+    Raises NotOffered for what is not computed within each unit, and AsksOtherUnits for a subquery about other units.
     """
     if not _is_put_together(block):
         return block, None
     scope = Scope(context.catalog, _Public(context), context.today, ask)
+    builder = Builder(scope)
     try:
-        made, where, over = Builder(scope).joined(replace(block, node=None))
+        block = builder.flat(block)
+        made, where, over = builder.joined(replace(block, node=None))
         return _over(context, scope, block, made, where, over)
+    except OtherUnits as no:
+        raise AsksOtherUnits(str(no), no.part) from None
     except NotLocal as no:
         raise NotOffered(str(no), no.part) from None
     except NotTotal as no:
@@ -88,16 +112,38 @@ def _over(
     def at(expr: Expr) -> Expr:
         return rebuilt(over(expr), lambda one: _moved(one, number))
 
-    outputs = tuple(Output(one.name, at(one.expr)) for one in block.outputs)
-    keys = None if block.keys is None else tuple(map(at, block.keys))
+    def shown(expr: Expr) -> Expr:
+        return rebuilt(at(expr), lambda one: _truncated(one, made))
+
+    outputs = tuple(Output(one.name, shown(one.expr)) for one in block.outputs)
+    keys = None if block.keys is None else tuple(map(shown, block.keys))
     kept = frozenset(rebuilt(one, lambda each: _moved(each, number)) for one in where)
     # A column of constants has no other values, so these are a key's.
-    kept |= {In(Column(number, one), field.listed) for one, field in made.fields.items() if field.listed}
+    kept |= {_is_one_of(Column(number, one), field.listed) for one, field in made.fields.items() if field.listed}
     return replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept), relation
+
+
+def _is_named(one: Field) -> bool:
+    """Whether the statement itself has a name for a column."""
+    return bool(one.called) and not fold(one.called).startswith("_dk_")
+
+
+def _is_one_of(column: Column, values: Sequence[Expr]) -> Expr:
+    """That a column has one of these values, of which NULL is the last if it is one."""
+    known = tuple(one for one in values if one != NULL)
+    if len(known) == len(values):
+        return In(column, known)
+    return Or(In(column, known), Is(column, NULL)) if known else Is(column, NULL)
 
 
 def _moved(expr: Expr, number: int) -> Expr | None:
     return Column(number, expr.name) if isinstance(expr, Column) and expr.source == SOMEWHERE else None
+
+
+def _truncated(expr: Expr, made: Made) -> Expr | None:
+    """A column of starts of units of time as what it is: so no other days are among its values."""
+    unit = made.fields[expr.name].unit if isinstance(expr, Column) else ""
+    return Function("date_trunc", (Constant(unit, is_text=True), expr)) if unit else None
 
 
 def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protected, Relation]:
@@ -105,14 +151,16 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
     base = _base(scope, made)
     assert base.stored is not None
     spelled = {fold(one): one for name in scope.read for one in context.columns(name)}
-    unit = next((name for name, one in sorted(made.fields.items()) if one.is_unit), OWNER)
+    units = [name for name, one in sorted(made.fields.items()) if one.is_unit]
+    # A column of an open table may have other values of the same meaning, such as 1.0 for 1.
+    unit = next((name for name in units if not made.fields[name].is_open), OWNER)
     columns = {spelled.get(name, name): one.kind for name, one in made.fields.items()}
     shown = [Shown(name, quoted([name])) for name in made.fields]
     if unit == OWNER:
         columns[unit] = "BLOB"
         shown.append(Shown(unit, quoted([UNIT])))
-    keys = {name: domain for name, one in made.fields.items() if (domain := _domain(context, made, one))}
-    policy = _Derived(
+    keys = {name: domain for name, one in made.fields.items() if (domain := _domain(context, scope, made, name))}
+    policy = Derived(
         epsilon=base.policy.epsilon,
         population=base.policy.population,
         privacy_unit=unit,
@@ -122,18 +170,51 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
         per_edition=base.policy.per_edition,
         public=tuple(keys),
         bounds={name: each for name, one in made.fields.items() if (each := _bounds(scope, one)) is not None},
+        units=frozenset(units),
+        names={} if context.bound.opened else {name: one.called for name, one in made.fields.items() if _is_named(one)},
+        units_or_null=frozenset(name for name, one in made.fields.items() if one.is_unit_or_null),
+        is_whole=made.relation.has_one_row and not made.relation.leaves_rows_out,
+        # What a view or macro computes with is not told.
+        sources={}
+        if context.bound.opened
+        else {name: of.column for name, one in made.fields.items() if (of := _declared(scope, one)) is not None},
     )
-    stored = Stored(base.stored.path, columns)
+    present = frozenset(name for name, one in made.fields.items() if one.never_null)
+    stored = Stored(base.stored.path, columns, required=present)
     relation = Joined((Part(made.relation),), (), tuple(shown))
-    return replace(base, policy=policy, stored=stored, domains=keys, owned=""), relation
+    finders = {
+        name: (context.catalog.protected[one.origin.table], one.origin.column)
+        for name, one in made.fields.items()
+        if one.origin is not None and name in keys and keys[name].found
+    }
+    return replace(base, policy=policy, stored=stored, domains=keys, owned="", finders=finders), relation
 
 
-class _Derived(Policy):
-    """The policy of what is computed within each unit. Its unit has a column, and is told of as in the tables."""
+@dataclass(frozen=True)
+class Derived(Policy):
+    """The policy of what is computed within each unit. Its unit has a column, and is told of as in the tables.
+
+    units: all columns that are the unit. units_or_null: those that are it, or NULL. is_whole: whether all that was
+    computed of a unit counts. sources: the columns of protected tables whose values its columns have, or are computed
+    from. names: what the statement calls columns.
+    """
+
+    units: frozenset[str] = frozenset()
+    units_or_null: frozenset[str] = frozenset()
+    is_whole: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def declaring(self, column: str) -> str | None:
+        return self.sources.get(fold(column))
 
     @property
     def unit_in_words(self) -> str | None:
         return self.owner
+
+    @property
+    def protects(self) -> str:
+        return f"all records of one {self.unit_in_words}" if self.is_whole else super().protects
 
 
 def _base(scope: Scope, made: Made) -> Protected:
@@ -159,16 +240,41 @@ def _bounds(scope: Scope, one: Field) -> tuple[str, ...] | None:
     """The bounds of a column, as the policy of its table has them or as they follow within a unit."""
     if one.bounds is None and one.origin is not None and one.origin.table in scope.protected:
         policy = scope.protected[one.origin.table].policy
+        if one.kind in ("DATE", "TIMESTAMP"):
+            return policy.moments(one.origin.column)
         return {fold(name): each for name, each in policy.bounds.items()}.get(one.origin.column)
     found = scope.bounds(one)
-    return None if found is None else tuple(map(str, found))
+    if found is None:
+        return None
+    low, high, step = found
+    if one.kind in ("DATE", "TIMESTAMP"):
+        return tuple(_moment(at, one.kind) for at in (low, high))
+    # One value alone has no steps.
+    return tuple(map(str, found if low < high else (min(low, 0), max(high, 0) if low else step, step)))
 
 
-def _domain(context: RuleContext, made: Made, one: Field) -> Domain | None:
+def _moment(at: Fraction, kind: str) -> str:
+    """A day or a microsecond since 1970 as text."""
+    step = timedelta(days=1) if kind == "DATE" else timedelta(microseconds=1)
+    moment = datetime(1970, 1, 1) + int(at) * step
+    return str(moment.date() if kind == "DATE" else moment)
+
+
+def _declared(scope: Scope, one: Field) -> Origin | None:
+    """The column of a protected table, which a policy may bound, for want of whose bounds a column has none.
+
+    None for others.
+    """
+    origin = one.origin or one.lacks if one.bounds is None else None
+    return origin if origin is not None and origin.table in scope.protected else None
+
+
+def _domain(context: RuleContext, scope: Scope, made: Made, name: str) -> Domain | None:
     """The values by which a column may be grouped: its table's domain for it, or those of an open table."""
+    one = made.fields[name]
     origin = one.origin
     if origin is None:
-        return None
+        return _common_domain(context, scope, name, one)
     same = {
         each.origin.column: other
         for other, each in made.fields.items()
@@ -187,10 +293,39 @@ def _domain(context: RuleContext, made: Made, one: Field) -> Domain | None:
             tuple(spelled[each] for each in columns),
             origin.optional,
         )
+    domain = _public_domain(context, origin)
+    if domain is None:
+        return None
+    named = tuple(same.get(fold(each), f"{origin.source}.{fold(each)}") for each in domain.columns)
+    return replace(
+        domain, columns=named, listed=domain.listed or domain.columns, nullable=domain.nullable or origin.optional
+    )
+
+
+def _public_domain(context: RuleContext, origin: Origin) -> Domain | None:
+    """The domain of a protected table's column, if it is public and has one."""
     protected = context.catalog.protected[origin.table]
     public = {fold(each) for each in (*protected.policy.public, *protected.policy.hierarchy)}
     domain = protected.domains.get(origin.column)
-    if domain is None or origin.column not in public:
+    return domain if origin.column in public else None
+
+
+def _common_domain(context: RuleContext, scope: Scope, name: str, one: Field) -> Domain | None:
+    """The domain of a column of a UNION: that of all columns whose values it has, where these list the same values."""
+    found: dict[str, Domain] = {}
+    for origin in one.among:
+        domain = None if origin.rows is not None else _public_domain(context, origin)
+        if domain is None or domain.found or domain.path is not None or len(domain.columns) > 1:
+            return None
+        value = quoted([*domain.columns])
+        if one.kind == "VARCHAR":
+            value = f"system.main.encode(CAST({value} AS VARCHAR))"
+        found[f"(SELECT {value} FROM {schema_of(context.path(origin.table)[0])}.{quoted([domain.table])})"] = domain
+    if not found:
         return None
-    named = tuple(same.get(fold(each), f"{origin.source}.{fold(each)}") for each in domain.columns)
-    return replace(domain, columns=named, listed=domain.columns, nullable=origin.optional)
+    (first, domain), *others = found.items()
+    for other, _ in others:
+        if not scope.holds(f"SELECT NOT EXISTS ({first} EXCEPT {other}) AND NOT EXISTS ({other} EXCEPT {first})"):
+            return None
+    optional = any(each.optional for each in one.among)
+    return replace(domain, columns=(name,), listed=domain.listed or domain.columns, nullable=optional)

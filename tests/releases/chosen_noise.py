@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,18 @@ import numpy as np
 
 import duckanon
 from duckanon.catalog.names import quoted
+from duckanon.engines.noise import Noise
 from duckanon.functions import noise_widths
 from duckanon.functions.udf import Instance
-from duckanon.releases import mechanisms
 from duckanon.releases.measures import Sums
+from duckanon.releases.mechanisms import aggregates, forms
 from duckanon.releases.paid_questions import AggregatesQuestion
 
 # The keys of one answer: each has its own cells, so an answer is that many draws.
 PLACES = 2_500
 _MADE = """
-CREATE TABLE {name} (place INTEGER, kind INTEGER, ill BOOLEAN, v {type}, w INTEGER);
-SELECT protect('{name}', epsilon := 400, per_query := {epsilon}, public := ['place', 'kind'],
+CREATE TABLE {name} (u INTEGER, place INTEGER, kind INTEGER, ill BOOLEAN, v {type}, w INTEGER);
+SELECT protect('{name}', epsilon := 400{more}, per_query := {epsilon}, public := ['place', 'kind'],
   bounds := {{'v': {bounds}}},
   domains := {{'place': {{'from': 1, 'to': {places}, 'step': 1}}, 'kind': {{'from': 1, 'to': {kinds}, 'step': 1}}}})
 """
@@ -32,13 +32,24 @@ SELECT protect('{name}', epsilon := 400, per_query := {epsilon}, public := ['pla
 
 @dataclass(frozen=True)
 class Table:
-    """A protected table. epsilon: of a question. bounds: of the column v, of that type. kinds: how many there are."""
+    """A protected table. epsilon: of a question. bounds: of the column v, of that type. kinds: how many there are.
+
+    delta: of its population; empty for none. of_unit: so many records of a unit u count; 0 where each record is one.
+    """
 
     epsilon: str
     bounds: str = "[0, 1]"
     type: str = "INTEGER"
     kinds: int = 2
     places: int = PLACES
+    delta: str = ""
+    of_unit: int = 0
+
+    @property
+    def more(self) -> str:
+        """Further terms of the policy."""
+        unit = f", privacy_unit := 'u', rows_per_unit := {self.of_unit}" if self.of_unit else ""
+        return unit + (f", delta := {self.delta}" if self.delta else "")
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class Chosen:
         assert isinstance(asked, AggregatesQuestion)
         self.question, self.step, self._number = asked, decision.steps[0], number
         self._text = decision.query.replace(quoted(asked.path), "chosen")
-        self._form = mechanisms.form(con, asked)
+        self._form = forms.form(con, asked)
         self._place = f"k{[one.column for one in asked.keys].index('place')}"
         self.places = len(set(self._form.column(self._place).to_pylist()))
         self.cells = len(self._form) // self.places
@@ -93,10 +104,9 @@ class Chosen:
         return measure.whole if isinstance(measure, Sums) else 1
 
     @property
-    def scale(self) -> Fraction:
-        """Of the noise of the totals, which are whole numbers."""
-        ((measure, _),) = self.question.measures
-        return self.question.noise(measure) * self.whole
+    def noise(self) -> Noise:
+        """Of the totals, which are whole numbers."""
+        return self.question.counts_noise.times(self.whole)
 
     def rows(self, totals: np.ndarray) -> np.ndarray:
         """x, low and high of each place, NaN for NULL: floats of shape (places, 3).
@@ -109,7 +119,7 @@ class Chosen:
         total = "AND kind IS NULL" if self._number.rolled else "AND kind = 1" if self._number.apart else ""
         with duckdb.connect() as con:
             noise_widths.register(Instance(con))
-            con.register("chosen", mechanisms.answer(self.question, self._form, [by_cell]))
+            con.register("chosen", aggregates.answer(self.question, self._form, [by_cell]))
             found = con.execute(
                 f"SELECT x::DOUBLE AS x, low::DOUBLE AS low, high::DOUBLE AS high FROM ({self._text}) "
                 f"WHERE place IS NOT NULL {total} ORDER BY place"
@@ -123,7 +133,7 @@ def tables(path: Path, made: Sequence[Table]) -> Iterator[Callable[[Table, Numbe
     names = {one: f"t{at}" for at, one in enumerate(dict.fromkeys(made))}
     with duckanon.connect(path, role="steward") as con:
         for one, name in names.items():
-            con.execute(_MADE.format(name=name, **vars(one))).fetchall()
+            con.execute(_MADE.format(name=name, more=one.more, **vars(one))).fetchall()
     with duckanon.connect(path, role="analyst") as analyst:
         own: Any = analyst._con.cursor()
 

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
 from duckanon.releases.measures import Different, Number, Quantiles, Records, Sums, Units
+from duckanon.releases.mechanisms import contribution, forms, reading
 from duckanon.releases.noise import not_covered
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Size, UnitsTable
@@ -192,7 +193,7 @@ def test_other_orders_are_no_sample(
         for kind in fails:
             each_is_as_likely(con, KINDS[kind], copies, rows)
             with monkeypatch.context() as patch:
-                patch.setattr(mechanisms, "_order", order)
+                patch.setattr(contribution, "order", order)
                 with pytest.raises(AssertionError):
                     each_is_as_likely(con, KINDS[kind], copies, rows)
 
@@ -306,7 +307,7 @@ class Texts:
         self.con.execute("CREATE OR REPLACE TABLE duckanon.domain_state AS SELECT range AS state FROM range(3)")
         if setting is not None:
             self.con.execute(f"SET {setting[0]} = '{setting[1]}'").fetchall()
-        cells = mechanisms.form(self.con, asked).to_pylist()
+        cells = forms.form(self.con, asked).to_pylist()
         return [*(one.tolist() for one in mechanisms.exact(self.con, asked)), cells]
 
     def without(self, unit: str) -> Texts:
@@ -325,7 +326,9 @@ def one_meaning(texts: Texts, asked: PaidQuestion, setting: tuple[str, str]) -> 
     """The property: a setting changes nothing, and a unit no more than the noise is made for."""
     exact = texts.exact(asked, setting)
     assert exact == texts.exact(asked)
-    most = int(asked.scale * asked.epsilon) if isinstance(asked, AggregatesQuestion) else 2 * asked.contributions
+    most = 2 * asked.contributions
+    if isinstance(asked, AggregatesQuestion):
+        most = max(asked.moved(one).distance for one, _ in asked.measures)
     for unit in sorted({one for one, _, _ in texts.records}):
         other = texts.without(unit).exact(asked, setting)
         assert other[-1] == exact[-1]
@@ -362,7 +365,7 @@ def test_a_collation_would_merge_units(typed: duckdb.DuckDBPyConnection, monkeyp
     for asked in COLLATED.values():
         one_meaning(texts, asked(3), SETTINGS[0])
         with monkeypatch.context() as patch:
-            patch.setattr(mechanisms, "_by_bytes", lambda con, query, names: query)
+            patch.setattr(reading, "by_bytes", lambda con, query, names: query)
             with pytest.raises(AssertionError):
                 one_meaning(texts, asked(3), SETTINGS[0])
 

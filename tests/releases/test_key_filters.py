@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.engines import randomness
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.governance.locations import Location
-from duckanon.releases import key_domains, key_filters, measures, mechanisms, noisy_aggregates
+from duckanon.releases import key_domains, key_filters, measures, mechanisms, plan_keys
 from duckanon.releases.available import AvailableReleases
+from duckanon.releases.mechanisms import forms
 from duckanon.releases.noise import conditions as conditions_of
 from duckanon.releases.noise import sorted_keys
 from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, Key
@@ -89,8 +91,15 @@ NAME = TableName("memory", "main", "t")
 
 @dataclass(frozen=True)
 class Condition:
+    """parts: of a conjunction."""
+
     sql: str
     columns: frozenset[str]
+    parts: tuple[Condition, ...] = ()
+
+    @property
+    def conjuncts(self) -> list[Condition]:
+        return [each for one in self.parts for each in one.conjuncts] or [self]
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ class Case:
     @property
     def on_keys(self) -> list[Condition]:
         known = {*self.keys, *(["state"] if "county" in self.keys else [])}
-        return [one for one in self.where if one.columns <= known]
+        return [each for one in self.where for each in one.conjuncts if each.columns <= known]
 
     @property
     def bases(self) -> list[str]:
@@ -122,7 +131,8 @@ def conditions(draw: st.DrawFn, columns: list[str], depth: int = 2) -> Condition
     how = draw(st.sampled_from(["atom", "atom", "null", "couple", *(["and", "or", "not", "is"] if depth else [])]))
     if how in ("and", "or"):
         one, other = (draw(conditions(columns, depth - 1)) for _ in range(2))
-        return Condition(f"(({one.sql}) {how} ({other.sql}))", one.columns | other.columns)
+        parts = (one, other) if how == "and" else ()
+        return Condition(f"(({one.sql}) {how} ({other.sql}))", one.columns | other.columns, parts)
     if how in ("not", "is"):
         one = draw(conditions(columns, depth - 1))
         return Condition(f"(NOT ({one.sql}))" if how == "not" else f"(({one.sql}) IS FALSE)", one.columns)
@@ -219,7 +229,7 @@ def answered(con: duckdb.DuckDBPyConnection, decision: Decision) -> list[str]:
     """The rows of the query that runs, over the answer as it is stored; the noise is fixed at zero."""
     (question,) = decision.answers
     table = mechanisms.draw(con, question)
-    assert mechanisms.cells(con, question) == len(table)
+    assert forms.cells(con, question) == len(table)
     con.register("drawn", table)
     con.execute(f'CREATE OR REPLACE TABLE memory.duckanon."{question.path[2]}" AS FROM drawn')
     rows = shown(con.execute(decision.query or "").fetchall())
@@ -235,14 +245,14 @@ def check(con: duckdb.DuckDBPyConnection, case: Case) -> None:
     assert answered(con, decision) == right(con, case)
     # Which rows come out does not depend on the records.
     (question,) = decision.answers
-    form = mechanisms.form(con, question)
+    form = forms.form(con, question)
     fill(con, replace(case, records=()))
-    assert mechanisms.form(con, question).equals(form)
+    assert forms.form(con, question).equals(form)
 
 
 @pytest.fixture
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "double_geometric", lambda scale, shape, source: np.zeros(shape, dtype=np.int64))
+    monkeypatch.setattr(randomness, "double_geometric", lambda scale, shape, source: np.zeros(shape, dtype=np.int64))
 
 
 @pytest.mark.usefixtures("without_noise")
@@ -260,7 +270,7 @@ def _on_records(context: Any, name: Any, keys: Any, where: Any) -> key_filters.F
 def test_conditions_on_records_alone_would_fail(
     con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noisy_aggregates, "filtered", _on_records)
+    monkeypatch.setattr(plan_keys, "filtered", _on_records)
 
     @settings(database=None, phases=[Phase.generate], max_examples=100)
     @given(cases())
@@ -313,15 +323,15 @@ def test_large_products_are_counted_without_being_made(con: duckdb.DuckDBPyConne
         "location": Location("memory", "main", "t"), "version": 1, "edition": 1, "privacy_unit": None,
         "contributions": 1, "epsilon": Fraction(1), "protects": "them", "keys": keys,
     }  # fmt: skip
-    assert mechanisms.cells(con, AggregatesQuestion(**fields)) > measures.MOST_CELLS
+    assert forms.cells(con, AggregatesQuestion(**fields)) > measures.MOST_CELLS
     narrow = tuple(DomainFilter(f'("k{at}" < 2)', (at,)) for at in range(12))
     asked = AggregatesQuestion(**fields, domain_filters=narrow)
-    assert mechanisms.cells(con, asked) == 2**12 == len(mechanisms.form(con, asked))
+    assert forms.cells(con, asked) == 2**12 == len(forms.form(con, asked))
     chained = tuple(DomainFilter(f'("k{at}" = "k{at + 1}")', (at, at + 1)) for at in range(0, 12, 2))
-    assert mechanisms.cells(con, AggregatesQuestion(**fields, domain_filters=chained)) > measures.MOST_CELLS
+    assert forms.cells(con, AggregatesQuestion(**fields, domain_filters=chained)) > measures.MOST_CELLS
     first = tuple(DomainFilter(f'("k{at}" = 0)', (at,)) for at in range(2, 12))
     pair = (DomainFilter('("k0" = "k1")', (0, 1)), *first)
-    assert mechanisms.cells(con, AggregatesQuestion(**fields, domain_filters=pair)) == 1000
+    assert forms.cells(con, AggregatesQuestion(**fields, domain_filters=pair)) == 1000
     wide = (DomainFilter('(("k0" + "k1" + "k2" + "k3") = 0)', (0, 1, 2, 3)),)
     with pytest.raises(UnsupportedQuery, match=f"more than {key_domains.MOST_TRIED:,} combinations"):
-        mechanisms.cells(con, AggregatesQuestion(**fields, domain_filters=wide))
+        forms.cells(con, AggregatesQuestion(**fields, domain_filters=wide))

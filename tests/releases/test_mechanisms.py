@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
 from duckanon.releases.measures import Records, Units
+from duckanon.releases.mechanisms import contribution, forms
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
 from tests.releases import plain
 from tests.releases.plain import Record
@@ -150,8 +152,8 @@ def test_equal_to_the_twin(con: duckdb.DuckDBPyConnection, case: Case) -> None:
         assert np.array_equal(found.reshape(wanted.shape), wanted)
     else:
         assert found.tolist() == case.twin.counts(case.records)
-    assert mechanisms.cells(con, case.asked) == len(cells)
-    form = mechanisms.form(con, case.asked)
+    assert forms.cells(con, case.asked) == len(cells)
+    form = forms.form(con, case.asked)
     if case.twin.keys or case.twin.events:
         assert list(zip(*(one.to_pylist() for one in form.columns), strict=True)) == cells
     else:
@@ -170,7 +172,8 @@ def test_one_unit_more_or_less_moves_it_by_the_sensitivity(con: duckdb.DuckDBPyC
         rest = [one for one in case.records if one[unit] != gone[unit] or gone[unit] is None]
     moved = np.abs(case.exact(con, case.records) - case.exact(con, rest)).sum()
     asked = case.asked
-    assert moved <= asked.scale * asked.epsilon
+    if isinstance(asked, AggregatesQuestion):
+        assert moved <= max(asked.moved(one).distance for one, _ in asked.measures)
     if isinstance(asked, GroupSizesQuestion):
         # A unit's record moves a group from one size to the next; a group that is the unit comes or goes.
         assert moved <= (1 if asked.is_unit else 2 * asked.contributions)
@@ -196,10 +199,10 @@ def test_the_sensitivity_is_reached(con: duckdb.DuckDBPyConnection) -> None:
     counts = AggregatesQuestion(**common, keys=(Key("state", "domain_state", "VARCHAR", ("state",)),))  # type: ignore[arg-type]
     twin = plain.Counted(["state"], [DOMAINS["state"]], lambda _: True)
     case = Case(names, records, counts, twin)
-    assert case.exact(con, records).sum() == 2 == counts.scale
+    assert case.exact(con, records).sum() == 2 == counts.moved(Records()).distance
     distinct = replace(counts, keys=(), measures=((Units(), Fraction(1)),))
     assert Case(names, records, distinct, twin).exact(con, records).tolist() == [1]
-    assert distinct.scale == 1
+    assert distinct.moved(Units()).distance == 1
     sizes = GroupSizesQuestion(**common, group="group", hierarchy=(), max_size=4)  # type: ignore[arg-type]
     others = [{"unit": 2, **full}, {"unit": 3, **full, "group": 20}]
     mine = [{"unit": 1, **full}, {"unit": 1, **full, "group": 20}]
@@ -241,3 +244,28 @@ def _any() -> dict[str, Any]:
 
 def _keys(*names: str) -> tuple[Key, ...]:
     return tuple(Key(name, f"domain_{name}", KINDS[name], tuple(DOMAINS[name][0])) for name in names)
+
+
+def test_what_is_written_between_two_queries_of_a_draw_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a unit would have more records in the second than the first found it to have."""
+    with duckdb.connect(tmp_path / "t.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS unit FROM range(2)").fetchall()
+        question = AggregatesQuestion(
+            location=Location("t", "main", "t"), version=1, edition=1, privacy_unit="unit", contributions=2,
+            epsilon=Fraction(10**6), protects="units",
+        )  # fmt: skip
+        real = contribution.contributing
+
+        def checked(own: duckdb.DuckDBPyConnection, asked: AggregatesQuestion) -> tuple[AggregatesQuestion, bool]:
+            found = real(own, asked)
+            with con.cursor() as other:
+                other.execute("INSERT INTO t SELECT 1 FROM range(50)").fetchall()
+            return found
+
+        monkeypatch.setattr(contribution, "contributing", checked)
+        assert mechanisms.draw(con.cursor(), question)["n0"].to_pylist() == [2]
+        assert con.execute("SELECT count(*) FROM t").fetchall() == [(52,)]
+        monkeypatch.setattr(contribution, "contributing", real)
+        assert mechanisms.draw(con.cursor(), question)["n0"].to_pylist() == [2]

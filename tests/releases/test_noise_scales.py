@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duckanon.engines import discrete_gaussian, randomness
 from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.quantiles import Exponential, PermuteAndFlip
 from duckanon.engines.randomness import Entropy
 from duckanon.governance.locations import Location
-from duckanon.releases import measures
 from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units
 from duckanon.releases.paid_questions import AggregatesQuestion, Key
 
@@ -26,20 +27,21 @@ KEY = Key("a", "domain_a", "VARCHAR", ("a",))
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Fraction]:
-    """The scales of all noise that is drawn; of a quantile, what it costs for one record."""
+    """The scales, or variances, of all noise that is drawn; of a quantile, what it costs for one record."""
     scales: list[Fraction] = []
 
     def noise(scale: Fraction, shape: Any, _: Any) -> np.ndarray:
         scales.append(scale)
         return np.zeros(shape, dtype=np.int64)
 
-    def chosen(_counts: Any, _place: Fraction, price: Fraction, _source: Any) -> int:
-        scales.append(price)
+    def chosen(self: PermuteAndFlip | Exponential, *_: Any) -> int:
+        scales.append(self.price)
         return 0
 
-    monkeypatch.setattr(measures, "double_geometric", noise)
-    monkeypatch.setattr(measures, "quantile", chosen)
-    monkeypatch.setattr(release, "double_geometric", noise)
+    monkeypatch.setattr(randomness, "double_geometric", noise)
+    monkeypatch.setattr(discrete_gaussian, "discrete_gaussian", noise)
+    monkeypatch.setattr(PermuteAndFlip, "choose", chosen)
+    monkeypatch.setattr(Exponential, "choose", chosen)
     return scales
 
 

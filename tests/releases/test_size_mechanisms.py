@@ -19,11 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.groups import release
+from duckanon.engines.groups.draws import size
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
+from duckanon.releases.mechanisms import forms, group_sizes
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
+from duckanon.renyi import renyi
 from tests.amounts import many
 from tests.engines.groups.plain import privacy_loss
 from tests.releases.plain import Typed, in_order
@@ -87,7 +90,7 @@ class Case:
         filled(con, "main.t", KINDS, [[one[name] for name in KINDS] for one in self.records])
         filled(con, "main.homes", {"home": "INTEGER", "since": "INTEGER"}, [[one, one] for one in self.known])
         found = np.asarray(mechanisms.exact(con, self.asked))
-        return found.reshape(len(mechanisms.form(con, self.asked)), self.asked.sizes)
+        return found.reshape(len(forms.form(con, self.asked)), self.asked.sizes)
 
     def without(self, unit: Any) -> Case:
         """The same without one privacy unit, in all tables. unit: a value, or a record where each is one."""
@@ -244,13 +247,13 @@ def loss(
 ) -> tuple[Fraction, release.Plan]:
     """The largest log-ratio of an outcome between the two, and the plan."""
     asked, found = replace(case.asked, mechanism=mechanism), []
-    leaves = mechanisms.form(con, asked)
-    ranks = mechanisms._ranks(leaves, len(asked.hierarchy))
-    parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
+    leaves = forms.form(con, asked)
+    ranks = group_sizes.ranks_of(leaves, len(asked.hierarchy))
+    parents = tuple(group_sizes.parents_of(upper, lower) for upper, lower in pairwise(ranks))
     for one in (case, other):
         plan = release.plan(Hierarchy(parents), one.exact(con), **asked.engine)
         found.append(plan.hierarchy.ordered.levels(plan.groups[plan.hierarchy.order[-1]]))
-    assert mechanism != "auto" or max(map(max, plan.scales)) <= asked.scale
+    assert mechanism != "auto" or max(size(one) for level in plan.noise for one in level) <= asked.scale
     return privacy_loss(plan, *found), plan
 
 
@@ -288,7 +291,7 @@ def test_the_sensitivity_is_reached(
 ) -> None:
     case = Case(asked, [*before, *added], [])
     found, plan = loss(con, case, Case(asked, before, []))
-    (made,) = plan.distances
+    made = plan.query.distance(plan.privacy, 1, plan.groups.shape[1])
     assert found == asked.epsilon * Fraction(distance, made) <= asked.epsilon
 
 
@@ -322,3 +325,26 @@ def test_no_record_stops_an_answer(con: duckdb.DuckDBPyConnection) -> None:
         for step in (1, 10**15):
             size = Size(what="sum", column="pay", low=0, high=5, step=step, where=PAID)
             assert np.asarray(mechanisms.exact(con, question("person", 1, size))).sum() == len(values) + 1
+
+
+def test_with_a_delta_the_price_buys_the_narrower_noise() -> None:
+    """For all kinds of units: what the noise costs is the price, and its largest deviation is known beforehand."""
+    known, seen = renyi(Fraction(1), Fraction(1, 10**9)), set()
+    for part, contributions, is_unit in product((1, 2, 50), (1, 7), (False, True)):
+        price = known.capacity / part
+        more: dict[str, Any] = {
+            "renyi": known,
+            "epsilon": price,
+            "contributions": contributions,
+            "is_unit": is_unit,
+            "max_size": 12,
+        }
+        asked = replace(question("home", 1, RECORDS), **more)
+        assert 0 <= price - asked.loss <= Fraction(1, 10**9)
+        epsilon, rho = asked.bought
+        assert (epsilon, rho) in ((known.pure(price), None), (None, known.rho(price)))
+        plan = release.plan(Hierarchy(), np.zeros((1, 12), np.int64), **asked.engine)
+        assert max(size(one) for level in plan.noise for one in level) <= asked.scale
+        assert asked.noise_words.startswith("pure" if rho is None else "gaussian")
+        seen.add((part, rho is None))
+    assert {(1, True), (50, False)} <= seen

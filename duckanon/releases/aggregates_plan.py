@@ -1,0 +1,249 @@
+"""The question behind a SELECT of statistics with noise: its cells and measures, and how the SELECT follows from both.
+
+Keys and conditions divide records into cells, by domains and bounds alone. In each cell the measures are taken
+(`duckanon.releases.measures`), and the statistics are computed of these (`duckanon.releases.statistics`).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.releases.divided import divided
+from duckanon.releases.exclusions import excludes
+from duckanon.releases.intervals import Noisy
+from duckanon.releases.measures import Number
+from duckanon.releases.numbers import rounding
+from duckanon.releases.plan_measures import PlannedMeasures
+from duckanon.releases.plan_quantities import COVARIANCE, SUMMED
+from duckanon.releases.statistics import (
+    Count,
+    Counted,
+    CountOfDifferent,
+    Covariance,
+    M,
+    Mean,
+    Measured,
+    Quantile,
+    Share,
+    Told,
+    answer_column,
+    in_words,
+)
+from duckanon.releases.within_units import Derived
+from duckanon.rewrite import margins
+from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.rule_context import RuleContext
+from duckanon.units.relation import Relation
+
+_ANSWER = "_dk_answer"
+
+
+class Plan(PlannedMeasures):
+    """The question behind a query, and how its keys and aggregates follow from the answer."""
+
+    def __init__(
+        self, context: RuleContext, found: Aggregates, grouped: Grouped, relation: Relation | None = None
+    ) -> None:
+        super().__init__(context, found, grouped, relation)
+        # Questions whose answers this one needs, in order.
+        self.before: list[tuple[TableName, Plan]] = []
+
+    # --- the query over the answer ------------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> Over:
+        names = ", ".join(map(answer_column, self.question.columns))
+        source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
+        keys = [self._key(one) for one in self._found.keys]
+        told = self.told
+        return Over(
+            source,
+            keys,
+            [one.value for one in told],
+            ends=lambda at, side: told[at].end(side),
+            quotient=lambda rows: divided(told[rows.above], told[rows.below], rows),
+        )
+
+    @cached_property
+    def told(self) -> list[Told]:
+        """The statistics as they follow from the answer, in order."""
+        return [self._follows(one, node) for one, node in zip(self._statistics, self._grouped.aggregates, strict=True)]
+
+    def _follows(self, one: Statistic, node: Node) -> Told:
+        """A statistic as it follows from the answer. node: as it is written."""
+        measures, column = self._measures, one.column or ""
+        beside = self._counted_beside(one) if one.name == "records" else None
+        if beside is not None:
+            of_values = Counted.by(self._measured(measures.sums[beside]))
+            return Count(one, node, self, of_values, one.where - self._of_records(one.where))
+        if one.name == "records":
+            by = Counted.by(self._measured(measures.parts[one.own])) if one.own else self._records
+            return Count(one, node, self, by, one.where)
+        if one.name == "share":
+            return Share(one, node, self, self._records)
+        if one.name == "units":
+            return CountOfDifferent(one, node, self, Counted.by(self._measured(measures.units[one.own])), one.where)
+        if one.name == "different":
+            of_column = Counted.by(self._measured(measures.different[column, one.own]))
+            return CountOfDifferent(one, node, self, of_column, one.where)
+        if one.name == "quantile":
+            of = self._of(one)
+            return Quantile(one, node, self, self._measured(measures.quantiles[of.identity]), of.type)
+        if one.name == COVARIANCE:
+            return self._covariance(one, node)
+        of = self._of(one)
+        return SUMMED[one.name](one, node, self, self._measured(measures.sums[of.identity]), of.type)
+
+    def _covariance(self, one: Statistic, node: Node) -> Covariance:
+        means = [
+            Mean(one, node, self, self._measured(self._measures.sums[of.identity]), of.type)
+            for of in self._of_covariance(one)
+        ]
+        assert one.operand is not None
+        assert one.other is not None
+        middles = self._products[one.operand, one.other].middles
+        return Covariance(one, node, self, means[2], (means[0], means[1]), middles)
+
+    def _measured(self, measure: M) -> Measured[M]:
+        return Measured(measure, self._measures.all.index(measure), self.question.noise(measure))
+
+    @property
+    def _records(self) -> Counted:
+        """What counts records."""
+        if self._measures.records is not None:
+            return Counted.by(self._measured(self._measures.records))
+        return Counted.beside(self._measured(next(one for one in self._measures.sums.values() if one.missing)))
+
+    def sum(self, column: str, *wheres: frozenset[Expr]) -> str:
+        return f"coalesce(sum({answer_column(column)}){self._filtered(*wheres)}, 0)"
+
+    def count(self, *wheres: frozenset[Expr]) -> str:
+        return f"count(*){self._filtered(*wheres)}"
+
+    def in_row(self, *wheres: frozenset[Expr]) -> int:
+        met = {self._told[self._places[one][0]] for one in map(self._of_records, wheres) if one}
+        own = {one.tests: one.most_alike for one in self._choices.values()}
+        cells = 1
+        for event in self._events:
+            cells *= 1 if event in met else own.get(event, len(event) + 1)
+        if self._is_grouped:
+            # Cells are apart by conditions on keys too.
+            cells *= 2 ** len(self._key_conditions.keys() - {one for where in wheres for one in where})
+        return cells
+
+    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        records = [self._of_records(where) for where in (one, other)]
+        if all(records):
+            (event, place), (other_event, other_place) = (self._places[where] for where in records)
+            if event == other_event and place != other_place:
+                return True
+        return excludes(one - records[0], other - records[1], self._types)
+
+    def only(self, *wheres: frozenset[Expr]) -> str:
+        return self._filtered(*wheres)
+
+    # --- what is said of it -------------------------------------------------------------------------------------------
+
+    @property
+    def counted(self) -> list[tuple[Noisy, int]]:
+        """The noise of each count, and how many cells it adds up; where no count is told, of those behind the rest."""
+        found = [one.noise for one in self.told if one.noise is not None]
+        if found:
+            return found
+        behind = [one.counted(self.question.noise(one)) for one in self._measures.all]
+        return [(one, self.in_row()) for one in behind if one is not None]
+
+    @property
+    def noisy(self) -> list[tuple[int, float]]:
+        """The query's columns that are counts and sums as they stand, and how wide the intervals in a row are.
+
+        Totals of rows have wider ones, so there are none of a query with totals. Where a condition on keys does not
+        hold there is no noise.
+        """
+        shown = [] if self._grouped.has_sets else self._grouped.query.expressions
+        by_node = dict(zip(self._grouped.aggregates, self.told, strict=True))
+        found = [(at, by_node.get(one.unalias())) for at, one in enumerate(shown)]
+        same = [(at, one) for at, one in found if one is not None and one.is_shown and not self._is_in_part(one)]
+        return [(at, 2 * one.half) for at, one in same if one.half is not None]
+
+    def _is_in_part(self, told: Told) -> bool:
+        """Whether a condition on keys says that there is nothing to be told in some rows."""
+        return any(map(self._is_of_keys, told.asked.where))
+
+    def note(self, new: Node) -> str | None:
+        """As of the step, of the query over the answer; None where all widths are the same, or there are none."""
+        if new.args.get("distinct") is not None:
+            return None
+        found = self._grouped.intervals(self.over, [_width(one) for one in self.told])
+        if not found or {at for at, _ in found} == {at for at, _ in self.noisy}:
+            return None
+        return margins.query(new, found)
+
+    @property
+    def kind(self) -> str:
+        """What is asked, for people."""
+        return "count" if all(one.counts for one in self.told) else "statistics"
+
+    @property
+    def words(self) -> str:
+        """The margins of error of the numbers, in words."""
+        is_plain = len(self._measures.all) == 1 and not self._events and not self._grouped.has_sets
+        halves = [one.half for one in self.told]
+        if self.kind == "count" and is_plain and None not in halves:
+            near = f"95 % are within {margins.rounded(max(one for one in halves if one is not None))} of the truth"
+            return f"The counts have noise, and may be negative: {near}."
+        told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
+        return told + self._outside_told + self._bounds_told + self._rounded_told + self._split_told
+
+    @property
+    def _outside_told(self) -> str:
+        """Where records count that lie outside of the bounds from which a key is computed."""
+        if not self._histograms:
+            return ""
+        named = "a key" if self._context.bound.opened else " and ".join(self._histograms)
+        return f" Values outside of the bounds from which {named} is computed count in the first or the last row of it."
+
+    @property
+    def _bounds_told(self) -> str:
+        """The bounds and the steps of what is computed; nothing of the text of a view or macro."""
+        if self._context.bound.opened:
+            return ""
+        found = dict.fromkeys(one.words for one in self._measured_quantities if one.words)
+        return f" Bounds and step of what is computed follow from its columns: {', '.join(found)}." if found else ""
+
+    @property
+    def _rounded_told(self) -> str:
+        """Which numbers are rounded, and how."""
+        types = {one.identity: one.type for one in self._measured_quantities}
+        measured = [*self._measures.sums.items(), *self._measures.quantiles.items()]
+        numbers = [(one.number, types[of]) for of, one in measured]
+        found = [one for one, kind in numbers if rounding(one, kind)]
+        told = ", ".join(f"{self._called(one)} to steps of {float(Fraction(one.step)):.6g}" for one in found)
+        return f" Values are rounded: {told}." if told else ""
+
+    def _called(self, number: Number) -> str:
+        """A number's column, or how it is computed, as the statement has it."""
+        names = self._policy.names if isinstance(self._policy, Derived) else {}
+        return names.get(fold(number.column), number.column)
+
+    @property
+    def _split_told(self) -> str:
+        shares = [share for _, share in self.question.measures]
+        if len(shares) == 1:
+            return ""
+        parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
+        whole = "Epsilon" if self.question.renyi is None else "The price"
+        return f" {whole} is split by how much noise each part needs: {parts}."
+
+
+def _width(told: Told) -> str | None:
+    """How wide a number's interval is, as SQL; None if it has none."""
+    try:
+        return told.width
+    except NotFollowed:
+        return None

@@ -1,0 +1,46 @@
+"""What divides the cells of an answer beside its keys: for each record, a place among a fixed number of outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A whole number that is computed of each record: its place among the numbers from `low` on.
+
+    sql: the number, which cannot fail. last: the last place, where a record without the number is, too.
+    """
+
+    sql: str
+    low: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last
+
+
+# Conditions: the first that holds decides, the last place is that of a record for which none does. Or steps.
+Event: TypeAlias = tuple[str, ...] | Steps
+
+
+def outcome(event: Event) -> str:
+    """The place of a record, as SQL. There are `len(event) + 1`."""
+    if isinstance(event, Steps):
+        return f"(CASE WHEN {event.sql} IS NOT NULL THEN {event.sql} - ({event.low}) ELSE {event.last} END)"
+    tried = " ".join(f"WHEN {one} THEN {at}" for at, one in enumerate(event))
+    return f"(CASE {tried} ELSE {len(event)} END)"
+
+
+def in_words(event: Event) -> str:
+    return f"steps of {event.sql}" if isinstance(event, Steps) else " / ".join(event)
+
+
+def combinations(events: Sequence[Event]) -> int:
+    """How many combinations of conditions there are, whatever steps there are."""
+    found = 1
+    for one in events:
+        found *= 1 if isinstance(one, Steps) else len(one) + 1
+    return found

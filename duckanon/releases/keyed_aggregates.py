@@ -1,0 +1,93 @@
+"""Queries whose conditions on public columns are taken for conditions on keys: they say which cells are added up.
+
+Answers by those columns that are there already answer them: what was prepared, and what was asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NoReturn
+
+from duckanon.releases.aggregates_plan import Plan
+from duckanon.releases.exclusions import excludes
+from duckanon.releases.key_filters import Filtered, filtered
+from duckanon.releases.noise import NotOffered, columns_of, public_key
+from duckanon.releases.noisy_aggregates import REFUSALS
+from duckanon.releases.within_units import local
+from duckanon.rewrite.algebra.expressions import Column, Expr, walk
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.normalize.grouped import Grouped
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.rule_context import RuleContext
+
+OTHERWISE = "It does not follow from an answer that is there already."
+
+
+def asked_of(context: RuleContext, node: Node) -> tuple[Grouped, Aggregates] | None:
+    """What a SELECT over one protected table asks; None for any other."""
+    try:
+        grouped = context.grouped(node, node)
+        core, relation = local(context, context.shown(grouped, node), asks_nothing)
+        found = context.aggregates(core)
+    except REFUSALS:
+        return None
+    if relation is not None or found.table not in context.catalog.protected:
+        return None
+    return grouped, found
+
+
+def asks_nothing(_: object) -> NoReturn:
+    """What a query within the query computes from all units does not follow."""
+    raise NotOffered(OTHERWISE)
+
+
+class ByKeys(Plan):
+    """How a query follows from an answer by more keys than it shows. Raises NotOffered where it does not.
+
+    keyed: the folded columns of which conditions are conditions on keys, besides the keys that are shown.
+    """
+
+    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped, keyed: frozenset[str]) -> None:
+        self._keyed = keyed
+        super().__init__(context, found, grouped)
+
+    def _add_key(self, expr: Expr) -> None:
+        used = sorted({one for one in walk(expr) if isinstance(one, Column)}, key=lambda one: one.name)
+        if not used:
+            raise NotOffered(OTHERWISE)
+        keys = tuple(public_key(self._context, self._table, one) for one in used)
+        self._columns.append((expr, "" if isinstance(expr, Column) else "expression", keys))
+
+    def _of_all(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:  # noqa: ARG002 # as of all plans
+        """None: the answer is there, so each statistic keeps all conditions that say which of its cells are meant."""
+        return frozenset()
+
+    def _is_of_keys(self, condition: Expr) -> bool:
+        return columns_of(condition) <= self._keyed or super()._is_of_keys(condition)
+
+    @cached_property
+    def _where(self) -> Filtered:
+        """The keys are those that are shown, and those of all conditions, which say what is added up."""
+        asked = [*self._found.filter, *(one for each in self._statistics for one in (*each.where, *each.of))]
+        columns = {column for one in asked if self._is_of_keys(one) for column in columns_of(one)} | self._added_up
+        keys = [key for _, _, keys in self._columns for key in keys]
+        keys += [public_key(self._context, self._table, Column(0, one)) for one in sorted(columns)]
+        return filtered(self._context, self._table, list(dict.fromkeys(keys)), list(self._found.filter))
+
+    @property
+    def _added_up(self) -> frozenset[str]:
+        """The folded columns of keys whose values are added up."""
+        return frozenset()
+
+    def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
+        return frozenset(one for one in where if not self._is_of_keys(one))
+
+    def _filtered(self, *wheres: frozenset[Expr]) -> str:
+        return super()._filtered(*(where - self._of_records(where) for where in wheres))
+
+    def in_row(self, *wheres: frozenset[Expr]) -> int:  # noqa: ARG002 # a row's cells are not independent
+        return 1
+
+    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        return excludes(one, other, self._types)

@@ -1,0 +1,137 @@
+"""A protected table with columns that are looked up: their types, and the domains and bounds that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.policy import Domain
+from duckanon.catalog.reader import text_for_enum
+from duckanon.catalog.snapshot import Stored
+from duckanon.releases.looked_up import LookedUp, LookUp
+from duckanon.releases.noise import NotOffered
+from duckanon.rewrite.algebra.constants import own_step
+from duckanon.rewrite.algebra.relations import Table
+from duckanon.rewrite.rule_context import RuleContext
+
+# The values of whether there is a row.
+_TRUTHS = ("true", "false")
+
+
+def table_of(step: LookUp) -> TableName:
+    """The table in which a look-up finds its row."""
+    return TableName(*map(fold, step.location.path))
+
+
+def found_in(context: RuleContext, step: LookUp) -> Stored:
+    """What is known of that table."""
+    stored = context.catalog.stored(table_of(step))
+    assert stored is not None
+    return stored
+
+
+def spelled_in(stored: Stored, column: str) -> tuple[str, str]:
+    """A column as stored, and its type."""
+    spelled = {fold(one): (one, kind) for one, kind in stored.columns.items()}
+    if column not in spelled:
+        raise NotOffered(f"There is no column {column}.")
+    return spelled[column]
+
+
+def declared_bounds(context: RuleContext, step: LookUp, column: str) -> tuple[str, ...] | None:
+    """The bounds of a folded column of a protected table, as its policy has them."""
+    declared = context.catalog.protected[table_of(step)].policy.bounds
+    return {fold(name): each for name, each in declared.items()}.get(column)
+
+
+def with_looked_up(context: RuleContext, table: TableName, columns: Mapping[str, LookedUp]) -> tuple[TableName, Table]:
+    """A protected table with columns that are looked up, by a name of its own in the context."""
+    protected = context.catalog.protected[table]
+    stored = protected.stored
+    assert stored is not None
+    kinds = {one.name: _kind(context, one) for one in columns.values()}
+    bounds = {one.name: each for one in columns.values() if (each := _bounds(context, one)) is not None}
+    domains = {
+        name: found for name, one in columns.items() if (found := _domain(context, one, columns, bounds)) is not None
+    }
+    own = protected.policy
+    policy = replace(
+        own,
+        public=(*own.public, *(columns[name].name for name in domains)),
+        bounds={**own.bounds, **bounds},
+    )
+    extended = replace(
+        protected,
+        policy=policy,
+        stored=replace(stored, columns={**stored.columns, **kinds}),
+        domains={**protected.domains, **domains},
+    )
+    name = TableName("", "", f"duckanon looked up {len(context.derived)}")
+    context.derived[name] = extended
+    assert extended.stored is not None
+    return name, Table.of(name, extended.stored, protected=True)
+
+
+def _kind(context: RuleContext, one: LookedUp) -> str:
+    return text_for_enum(spelled_in(found_in(context, one.look_up), one.shown)[1]) if one.shown else "BOOLEAN"
+
+
+def _bounds(context: RuleContext, one: LookedUp) -> tuple[str, ...] | None:
+    """The bounds of a number: those of the other policy, or those of the open table's values."""
+    step, kind = one.look_up, _kind(context, one)
+    if step.version is not None:
+        return declared_bounds(context, step, fold(one.shown))
+    own = own_step(kind)
+    if own is None or not one.shown:
+        return None
+    value = quoted([one.shown])
+    low, high = context.releases.value(
+        f"SELECT system.main.min({value}), system.main.max({value}) FROM {quoted(step.location.path)} AS _dk_open"
+    )
+    if low is None:
+        return None
+    # One value alone has no steps.
+    least, most = Fraction(low), Fraction(high)
+    return tuple(map(str, (least, most, own) if least < most else (min(least, 0), max(most, 0) or own, own)))
+
+
+def _domain(
+    context: RuleContext, one: LookedUp, columns: Mapping[str, LookedUp], bounds: Mapping[str, object]
+) -> Domain | None:
+    """The values of a column: those of the open table, or those of the other policy's domain.
+
+    None for a number that is no key. Raises NotOffered for a column that is neither.
+    """
+    if not one.shown:
+        return Domain("", (one.name,), True, constants=_TRUTHS)
+    step = one.look_up
+    if step.version is not None:
+        return _declared(context, one, columns, is_number=one.name in bounds)
+    if _kind(context, one) in ("DOUBLE", "FLOAT"):
+        raise NotOffered(f"{one.shown} of {step.label} is a float, by which nothing is grouped here: round it.")
+    same = {each.shown: name for name, each in columns.items() if each.look_up == step}
+    listed = tuple(sorted(same))
+    optional = any(each.optional for each in step.chain)
+    named = tuple(same[each] for each in listed)
+    return Domain(one.digest, named, True, step.location.path, listed, optional)
+
+
+def _declared(
+    context: RuleContext, one: LookedUp, columns: Mapping[str, LookedUp], *, is_number: bool
+) -> Domain | None:
+    """As `_domain`, of a protected table's column."""
+    step = one.look_up
+    protected = context.catalog.protected[table_of(step)]
+    policy, column = protected.policy, fold(one.shown)
+    domain = protected.domains.get(column)
+    public = {fold(each) for each in (*policy.public, *policy.hierarchy)} - {fold(each) for each in policy.drop}
+    if domain is None or column not in public or domain.found:
+        if is_number:
+            return None
+        raise NotOffered(f"The policy of {step.label} offers no keys of {one.shown}, and no bounds.")
+    folded = {fold(each.shown): name for name, each in columns.items() if each.look_up == step}
+    named = tuple(folded.get(fold(each), f"{step.name}.{fold(each)}") for each in domain.columns)
+    optional = domain.nullable or any(each.optional for each in step.chain)
+    return replace(domain, columns=named, listed=domain.listed or domain.columns, nullable=optional)

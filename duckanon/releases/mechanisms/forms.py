@@ -1,0 +1,91 @@
+"""The form of an answer: its cells and columns, which follow from domains and bounds alone. No record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+
+from duckanon.catalog.names import quoted
+from duckanon.releases import layout
+from duckanon.releases.key_domains import components
+from duckanon.releases.measures import MOST_CELLS
+from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, PaidQuestion
+
+
+def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
+    """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
+    told = question.form.cell
+    distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({cells_of(question)})"
+    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({distinct}) ORDER BY cell ASC").to_arrow_table()
+    return found
+
+
+def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
+    """The columns of an answer with their types in DuckDB, by name. They follow from the domains: no record is read."""
+    told = con.sql(f"SELECT * EXCLUDE (cell) FROM ({cells_of(question)})")
+    return question.types(dict(zip(told.columns, map(str, told.types), strict=True)))
+
+
+def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str) -> str:
+    """A query for an answer with its cells, in all of which each number is the same. It reads domains alone."""
+    told = [
+        name if name in question.form.cell else f"CAST({number} AS {kind}) AS {quoted([name])}"
+        for name, kind in columns(con, question).items()
+    ]
+    return f"SELECT DISTINCT {', '.join(told)} FROM ({cells_of(question)}) AS _dk_cells"
+
+
+def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:
+    """The number of cells, or of leaf regions, that the conditions on keys leave.
+
+    It follows from the domains alone. Of more than `most` only that there are more is sure. Raises UnsupportedQuery for
+    conditions on keys that would be tried on too many combinations.
+    """
+    of = question.form
+    product = of.outcomes
+    if not of.keys:
+        product *= len(con.execute(f"SELECT 1{_constants(of.filters)}").fetchall())
+    for one in components(question.location.database, of.keys, of.filters):
+        product *= one.size(con, most)
+    return len(form(con, question)) if of.grouped and product <= most else product
+
+
+def shows_nothing(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> bool:
+    """Whether the conditions on keys leave no cell of an answer. It follows from the domains alone."""
+    if not isinstance(question, AggregatesQuestion) or not (question.domain_filters or question.around):
+        return False
+    if any(one.sought is not None for one in question.keys):
+        return False
+    return cells(con, replace(question, domain_filters=(*question.domain_filters, *question.around)), 1) == 0
+
+
+def cells_of(question: PaidQuestion) -> str:
+    """A query for all combinations of keys (b0, ...) that the conditions on keys leave, and events (e0, ...), each with
+    the number of its cell and what that is shown by (k0, ...).
+    """
+    of = question.form
+    events = list(map(layout.event, range(len(of.events))))
+    parts = [one.query for one in components(question.location.database, of.keys, of.filters)]
+    parts += [
+        f"(SELECT CAST(range AS INTEGER) AS {name} FROM system.main.range({len(one) + 1})) AS _dk_event_{name}"
+        for name, one in zip(events, of.events, strict=True)
+    ]
+    where = "" if of.keys else _constants(of.filters)
+    if not parts:
+        return f"SELECT 0 AS cell, 0 AS whole{where}"
+    keys = list(map(layout.key, range(len(of.keys))))
+    base = [f"{one} AS {layout.base(at)}" for at, one in enumerate(keys)]
+    shown = [f"{one} AS {layout.key(at)}" for at, one in enumerate(of.grouped)] or keys
+    order = ", ".join(f"{one} ASC NULLS LAST" for one in of.cell)
+    numbered = f"SELECT system.main.dense_rank() OVER (ORDER BY {order}) - 1 AS cell, *"
+    columns = ", ".join([*base, *shown, *events])
+    return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}{where}) AS _dk_combinations"
+
+
+def _constants(filters: Sequence[DomainFilter]) -> str:
+    """The WHERE of a question without keys: its conditions that read no column, such as `1 = 0`."""
+    tests = " AND ".join(f"({one.sql})" for one in filters)
+    return f" WHERE {tests}" if tests else ""

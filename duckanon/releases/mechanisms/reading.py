@@ -1,0 +1,96 @@
+"""Queries for the records of a question: those that its filter leaves, with what is taken of each, and their cells.
+
+Keys, units and texts are compared by their bytes, whatever the collation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from duckanon.catalog.names import quoted
+from duckanon.releases import layout
+from duckanon.releases.events import outcome
+from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion
+
+RECORD = '"duckanon.row"'
+
+
+def placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:
+    """A query for the records that may count, each with its unit `u`, its numbers and its cell."""
+    told = [*_unit_of(question), "cell", *(name for name, _ in question.values)]
+    records = records_of(con, question)
+    return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {in_its_cell(question)}"
+
+
+def _unit_of(question: AggregatesQuestion) -> list[str]:
+    return ["u"] if question.privacy_unit is not None else []
+
+
+def records_of(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:
+    """A query for the records that the filter leaves, each with its unit `u`, its keys, its events and its numbers."""
+    shown = own_keys(question)
+    shown += [f"{outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events)]
+    shown += [f"{value} AS {name}" for name, value in question.values]
+    return filtered(con, question, shown, [*_unit_of(question), *(name for name, _ in question.values)])
+
+
+def filtered(
+    con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, shown: Sequence[str], texts: Sequence[str]
+) -> str:
+    """A query for the records that the filter leaves: their unit `u`, and columns. texts: those to be told by bytes."""
+    tests, unit = [*question.filter, *question.of_keys], question.privacy_unit
+    if unit is not None:
+        shown = [f"{quoted([unit])} AS u", *shown]
+        tests.append(f"{quoted([unit])} IS NOT NULL")
+    where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
+    return by_bytes(con, f"SELECT {', '.join(shown) or '0 AS whole'} FROM {question.records} AS {RECORD}{where}", texts)
+
+
+def in_its_cell(question: AggregatesQuestion) -> str:
+    """That a record has the keys and events of a cell, as a condition."""
+    met = keys_met(question)
+    met += [f"{layout.own_event(at)} = {layout.event(at)}" for at in range(len(question.events))]
+    return " AND ".join(met) or "true"
+
+
+def own_keys(question: PaidQuestion) -> list[str]:
+    """A record's keys, as they are compared."""
+    keys = question.form.keys
+    return [f"{compared(quoted([one.column]), one)} AS {layout.own_key(at)}" for at, one in enumerate(keys)]
+
+
+def keys_met(question: PaidQuestion) -> list[str]:
+    """That a record has the keys of a cell, as conditions."""
+    return [
+        f"{layout.own_key(at)} IS NOT DISTINCT FROM {compared(layout.base(at), one)}"
+        for at, one in enumerate(question.form.keys)
+    ]
+
+
+def compared(name: str, one: Key) -> str:
+    """A key as it is compared with its domain: text by its bytes, so that each record lies in one cell.
+
+    Under a collation that ignores case, a record with 'a' would lie in the cells of 'a' and of 'A', and count twice.
+    """
+    return bytes_of(name) if one.kind == "VARCHAR" else name
+
+
+def bytes_of(text: str) -> str:
+    """A text as its bytes, as SQL."""
+    return f"system.main.encode(CAST({text} AS VARCHAR))"
+
+
+def by_bytes(con: duckdb.DuckDBPyConnection, query: str, names: Sequence[str]) -> str:
+    """The query, with bytes for text in those of its columns that are among `names`.
+
+    A collation, which may be the connection's, takes different texts for equal. Two units would be one then, until one
+    of them leaves; and their hashes would differ.
+    """
+    told = con.sql(query)
+    kinds = dict(zip(told.columns, told.types, strict=True))
+    texts = [one for one in names if one in kinds and kinds[one].id in ("varchar", "enum")]
+    if not texts:
+        return query
+    return f"SELECT * REPLACE ({', '.join(f'{bytes_of(one)} AS {one}' for one in texts)}) FROM ({query})"

@@ -1,0 +1,163 @@
+"""The conditions of a query: the question's filter, those of a statistic's own, and events that divide records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+
+from duckanon.catalog.links import own_unit
+from duckanon.releases import layout
+from duckanon.releases.events import Event, combinations
+from duckanon.releases.exclusions import excludes
+from duckanon.releases.noise import NotOffered, all_of
+from duckanon.releases.plan_quantities import SUMMED, PlannedQuantities
+from duckanon.releases.statistics import answer_column
+from duckanon.releases.within_units import Derived
+from duckanon.rewrite.algebra.expressions import NULL, And, Branch, Case, Constant, Expr, Is, Not
+from duckanon.rewrite.algebra.order import sort_key
+from duckanon.rewrite.normalize.grouped import Grouped
+from duckanon.rewrite.recognize.aggregates import present_operand
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.rule_context import RuleContext
+from duckanon.units.relation import Relation
+
+# More cells than that for one combination of keys are too many.
+_MOST_OUTCOMES = 64
+# The statistics that do not add up over cells.
+_OF_WHOLE_ROWS = ("units", "different", "quantile")
+
+
+class PlannedConditions(PlannedQuantities):
+    """The statistics of a query with their conditions."""
+
+    def __init__(
+        self, context: RuleContext, found: Aggregates, grouped: Grouped, relation: Relation | None = None
+    ) -> None:
+        super().__init__(context, found, grouped, relation)
+        statistics = [self._of_present_units(one) for one in found.statistics]
+        self._common = self._of_all(statistics)
+        self._statistics = self._by_themselves([self._without(one) for one in statistics])
+        self._events = self._families()
+
+    def _of_all(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:
+        """The conditions that all statistics have, and that become the question's filter."""
+        wheres = (one.where & one.of if one.name == "share" else one.where for one in statistics)
+        # A condition on keys alone leaves rows in the answer, with exact zeros.
+        return frozenset(one for one in frozenset.intersection(*wheres) if not self._is_of_keys(one))
+
+    def _of_present_units(self, one: Statistic) -> Statistic:
+        """The number of different units in a column that has NULL for some: that of the units of records that do not.
+
+        So a unit is counted once, however many different values could be.
+        """
+        of = one.operand
+        is_perhaps = isinstance(self._policy, Derived) and one.column in self._policy.units_or_null
+        if one.name != "units" or of is None or not is_perhaps:
+            return one
+        return replace(one, where=one.where | {Not(Is(of, NULL))})
+
+    def _without(self, one: Statistic) -> Statistic:
+        """The statistic without the conditions that all have; they become the question's filter."""
+        name = one.name
+        if name == "units":
+            if one.column not in self._units:
+                name = "different"
+            elif self._policy.contributions == 1:
+                # With one record of each unit there are as many records as units.
+                name = "records"
+        return replace(one, name=name, where=one.where - self._common, of=one.of - self._common)
+
+    def _by_themselves(self, statistics: Sequence[Statistic]) -> list[Statistic]:
+        """The statistics, where some do not add up over cells with their conditions on records as their own.
+
+        Then the conditions divide no cells, so these are still numbers of whole rows.
+        """
+        if all(one.name not in _OF_WHOLE_ROWS for one in statistics):
+            return [*statistics]
+        summed = {one.operand for one in statistics if one.name in SUMMED}
+        return [self._by_itself(one, summed) for one in statistics]
+
+    def _by_itself(self, one: Statistic, summed: set[Expr | None]) -> Statistic:
+        """A statistic whose conditions on records are its own. summed: what has its values counted beside its sum."""
+        own, of = self._of_records(one.where), self._of_records(one.of)
+        if not own or (one.name == "records" and present_operand(own) in summed):
+            return one
+        rest = replace(one, where=one.where - own, of=one.of - of)
+        if one.name in ("records", "units", "different"):
+            return replace(rest, own=own)
+        if one.name == "share":
+            part = Case((Branch(_all(one.where - rest.of), Constant("1")),), Constant("0"))
+            share = part if not of else Case((Branch(_all(of), part),), NULL)
+            return replace(rest, name="avg", operand=share, where=rest.of, of=frozenset())
+        values = [None if each is None else Case((Branch(_all(own), each),), NULL) for each in (one.operand, one.other)]
+        return replace(rest, operand=values[0], other=values[1])
+
+    @cached_property
+    def _units(self) -> frozenset[str]:
+        """The folded columns that are the privacy unit, and never NULL where a record has one."""
+        if isinstance(self._policy, Derived):
+            return self._policy.units | self._policy.units_or_null
+        if self._table not in self._context.catalog.protected:
+            # What is looked up in prepared tables has no counts of units.
+            return frozenset()
+        own = own_unit(self._context.catalog.protected, self._table)
+        return frozenset() if own is None else frozenset([own])
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _families(self) -> tuple[Event, ...]:
+        """The events: of the keys, and of the aggregates' conditions; those that exclude each other are one event."""
+        families: list[list[frozenset[Expr]]] = []
+        # The order of a set differs from process to process, and the question must not.
+        for where in sorted(self._wheres, key=lambda one: sorted(map(sort_key, one))):
+            fitting = (one for one in families if all(excludes(where, other, self._types) for other in one))
+            family = next(fitting, None)
+            if family is None:
+                families.append([where])
+            else:
+                family.append(where)
+        told = [tuple(all_of(self._context, self._table, one) for one in family) for family in families]
+        self._places = {where: (at, place) for at, family in enumerate(families) for place, where in enumerate(family)}
+        self._told = told
+        # A key that WHERE leaves one value needs no condition.
+        events: tuple[Event, ...] = tuple(
+            dict.fromkeys([*told, *(one.tests for one in self._choices.values() if one.tests)])
+        )
+        if combinations(events) > _MOST_OUTCOMES:
+            raise NotOffered("These are too many conditions for one question: ask for fewer numbers at once.")
+        return events
+
+    @property
+    def _wheres(self) -> set[frozenset[Expr]]:
+        found = {self._of_records(one.where) for one in self._statistics if not self._is_of_values(one)}
+        return {one for one in found | {self._of_records(one.of) for one in self._statistics} if one}
+
+    def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
+        """The conditions that are not of keys alone."""
+        return frozenset(one for one in where if not self._is_of_keys(one))
+
+    def _filtered(self, *wheres: frozenset[Expr]) -> str:
+        """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
+        met = [self._places[one] for one in dict.fromkeys(map(self._of_records, wheres)) if one]
+        events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
+        of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
+        if self._is_grouped:
+            of_keys = [answer_column(layout.key(self._cells_by.index(one))) for one in of_keys]
+        met_all = [*(f"({one})" for one in of_keys), *events]
+        return f" FILTER (WHERE {' AND '.join(met_all)})" if met_all else ""
+
+    def _is_of_values(self, one: Statistic) -> bool:
+        """Whether it counts the values of a column that is summed, so that this count is there already."""
+        return one.name == "records" and self._counted_beside(one) is not None
+
+    def _counted_beside(self, one: Statistic) -> tuple[bool, str] | None:
+        """Of a count of the values of what is summed, what that is."""
+        operand = present_operand(self._of_records(one.where))
+        found = None if operand is None else self._quantities.get(operand)
+        return found.identity if found is not None and found.identity in self._summed else None
+
+
+def _all(conditions: frozenset[Expr]) -> Expr:
+    """Conditions joined by AND, in an order that does not depend on how they are written."""
+    return reduce(And, sorted(conditions, key=sort_key))

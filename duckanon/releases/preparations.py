@@ -1,0 +1,201 @@
+"""What is prepared, and what follows from it, as questions.
+
+A preparation is charged once, and measures marginals with noise. Answers that are linear functions of these follow from
+them: they cost nothing, and agree with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from duckanon.catalog.names import quoted
+from duckanon.governance.answers import Purchase
+from duckanon.governance.noise_prices import NO_NOISE, Spent, concentrated
+from duckanon.governance.preparations import Design, Preparation, detail
+from duckanon.releases import layout
+from duckanon.releases.key_domains import numbered
+from duckanon.releases.looked_up import LookedUp, with_columns
+from duckanon.releases.measures import Measure, Number
+from duckanon.releases.paid_questions import AggregatesQuestion, Form, Key, PaidQuestion
+from duckanon.units.relation import OpenRows
+
+# The most steps of a number: the totals of all records fit into 64 bits.
+MOST_STEPS = 10**8
+# The column of an answer that numbers its cells among those of the prepared table.
+PLACE = "place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparationQuestion(PaidQuestion):
+    """Marginals of a protected table, measured with Gaussian noise of planned scales.
+
+    keys: with a domain each. numbers: with bounds. A unit's records are picked once, by all keys and numbers, so that
+    all marginals count the same records. asked: what was asked for, which says with the tables how they are planned.
+    looked_up: the columns of keys and numbers that are looked up for each record.
+    """
+
+    kind: ClassVar[str] = "preparation"
+
+    keys: tuple[Key, ...]
+    numbers: tuple[Number, ...]
+    design: Design
+    asked: tuple[str, ...]
+    looked_up: tuple[LookedUp, ...] = ()
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Not how it is planned, which follows from the rest: a later version may plan it better."""
+        found = {name: one for name, one in super().resolved.items() if name not in ("design", "epsilon", "looked_up")}
+        found["keys"] = [one.resolved for one in self.keys]
+        if self.looked_up:
+            found["looked_up"] = [one.resolved for one in self.looked_up]
+        return found | {"tables": self.design.tables}
+
+    @property
+    def looks_up(self) -> tuple[OpenRows, ...]:
+        return tuple(values for one in self.looked_up for values in one.contents)
+
+    @property
+    def records(self) -> str:
+        return with_columns(super().records, self.looked_up)
+
+    @property
+    def form(self) -> Form:
+        return Form(self.keys)
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        return [(layout.value(at), one.sql) for at, one in enumerate(self.numbers)]
+
+    @property
+    def row(self) -> list[str]:
+        return [*(layout.key(at) for at in range(len(self.keys))), *(name for name, _ in self.values)]
+
+    @property
+    def clamps(self) -> bool:
+        return bool(self.numbers)
+
+    def types(self, cells: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002 # as of all questions
+        return {"marginal": "INTEGER", "cell": "BIGINT", "n": "BIGINT"}
+
+    @property
+    def variances(self) -> dict[tuple[int, ...], Fraction]:
+        """The noise of each measured marginal, in the whole numbers that it is told in.
+
+        The records of one unit change a marginal by the sum of so many vectors of length one at most.
+        """
+        return {table: self.design.plan.noise(table, self.contributions) for table in self.design.measured}
+
+    @property
+    def spent(self) -> Spent:
+        most = {table: self.contributions * self.design.workload.whole(table) for table in self.design.measured}
+        rho = sum((most[table] ** 2 / (2 * variance) for table, variance in self.variances.items()), Fraction(0))
+        return concentrated(rho, self.renyi)
+
+    @property
+    def scale(self) -> Fraction:
+        return max(self.variances.values())
+
+    @property
+    def words(self) -> str:
+        """Tables of one column are not named where they are part of others."""
+        tables = [[self.design.columns[at] for at in one] for one in self.design.tables]
+        shown = " and ".join(" x ".join(one) or "all" for one in tables[:_MOST_NAMED])
+        more = f" and {len(tables) - _MOST_NAMED} more" if len(tables) > _MOST_NAMED else ""
+        return f"preparation of {self.location.label}: {shown}{more}"
+
+    @property
+    def purchase(self) -> Purchase:
+        beside = dict.fromkeys(
+            (step.location, step.version)
+            for one in self.looked_up
+            for step in one.look_up.chain
+            if step.version is not None
+        )
+        return replace(
+            super().purchase, beside=tuple(beside), detail=detail(self.version, self.contributions, self.design)
+        )
+
+
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowingQuestion(AggregatesQuestion):
+    """Counts and sums that follow from a preparation: its numbers are computed from the stored measurements.
+
+    A row of the answer is a combination of the keys' values. It has, besides the numbers, its place among the cells of
+    the prepared table, from which the widths of intervals are computed. looked_up: the columns that it looks up.
+    of_keys: the columns of numbers that are added up by the values of keys, each times the count of its records.
+    """
+
+    kind: ClassVar[str] = "following"
+
+    preparation: Preparation
+    looked_up: tuple[LookedUp, ...] = ()
+    of_keys: tuple[str, ...] = ()
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """Of one draw: what was dropped and bought again is another one."""
+        found = {name: one for name, one in super().resolved.items() if name not in ("looked_up", "of_keys")}
+        found |= {"of_keys": self.of_keys} if self.of_keys else {}
+        digests = {"looked_up": [one.digest for one in self.looked_up]} if self.looked_up else {}
+        return found | digests | {"preparation": [self.preparation.key, self.preparation.number]}
+
+    @property
+    def looks_up(self) -> tuple[OpenRows, ...]:
+        """Its keys' values are those of open tables as they were."""
+        return tuple(values for one in self.looked_up for values in one.contents)
+
+    @property
+    def follows(self) -> date:
+        return self.preparation.day
+
+    @property
+    def spent(self) -> Spent:
+        return NO_NOISE
+
+    @property
+    def scale(self) -> Fraction:
+        return Fraction(0)
+
+    @property
+    def table(self) -> tuple[int, ...]:
+        """The keys' places among the attributes, in their order."""
+        return tuple(self.preparation.design.keys.index(one.column) for one in self.keys)
+
+    def with_number(self, measure: Measure) -> tuple[int, ...]:
+        """The table from which a measure follows: that of the keys, and the number that is summed."""
+        number = getattr(measure, "number", None)
+        if number is None or number.column in self.of_keys:
+            return self.table
+        columns = [one.column for one in self.preparation.design.numbers]
+        return (*self.table, len(self.preparation.design.keys) + columns.index(number.column))
+
+    def axis(self, number: Number) -> int:
+        """The place in `table` of the key whose values are those of a number."""
+        return next(at for at, one in enumerate(self.keys) if one.column == number.column)
+
+    def ways(self, number: Number) -> str:
+        """A query for the list of that key's values, as ways from the least value of the number to the largest."""
+        listed = numbered(self.location.database, self.keys[self.axis(number)])
+        value = f"SELECT k0 AS {quoted([number.column])}, place FROM {listed} AS _dk_numbered"
+        way = f"coalesce(CAST({number.sql} AS DOUBLE) / {number.steps}, CAST('nan' AS DOUBLE))"
+        return f"SELECT system.main.list({way} ORDER BY place ASC) FROM ({value}) AS _dk_values"
+
+    @property
+    def columns(self) -> list[str]:
+        return [*super().columns, PLACE]
+
+    def types(self, cells: Mapping[str, str]) -> dict[str, str]:
+        numbers = [name for at, (one, _) in enumerate(self.measures) for name in one.columns(at).values()]
+        return {**{one: cells[one] for one in self.form.cell}, **dict.fromkeys(numbers, "DOUBLE"), PLACE: "BIGINT"}
+
+    @property
+    def purchase(self) -> Purchase:
+        return Purchase(self.location, self.key, self.version, self.edition, None)

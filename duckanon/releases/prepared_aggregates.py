@@ -1,0 +1,468 @@
+"""Counts, sums, means and shares that follow from what a steward prepared: they are free, and agree with each other.
+
+A question follows from a preparation of the same table, policy and edition if all columns of its keys and conditions
+are in one of the prepared tables, beside the number that is summed. Then conditions on records are conditions on keys:
+they say which cells are added up. Of each cell the answer has its place in the prepared table, and widths of intervals
+follow from the places that a row adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import isnan
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.governance.preparations import Preparation, PreparedNumber
+from duckanon.releases import layout
+from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asks_nothing
+from duckanon.releases.looking_up import LookingUp, counted_sources, looking_up
+from duckanon.releases.measures import Measure, Number, Records, Sums
+from duckanon.releases.noise import NotOffered, left_out_of
+from duckanon.releases.noisy_aggregates import REFUSALS, parts_alone
+from duckanon.releases.numbers import Columns, Quantity, rounding
+from duckanon.releases.paid_questions import basis
+from duckanon.releases.plan_measures import Measures
+from duckanon.releases.preparations import MOST_STEPS, PLACE, FollowingQuestion
+from duckanon.releases.prepared_noise import PreparedNoise, noise_of
+from duckanon.releases.prepared_statistics import PreparedCount, PreparedMean, PreparedShare, PreparedSum, divided
+from duckanon.releases.statistics import Counted, Measured, Told, answer_column
+from duckanon.releases.within_units import local
+from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, has
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.normalize.grouped import Grouped, Over
+from duckanon.rewrite.recognize.aggregates import present_operand
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.rule_context import RuleContext
+
+_BY_CELLS: Any = None
+# So many columns are named in a sentence.
+_MOST_NAMED = 5
+_OF_SEVERAL = (
+    "What is computed of several records of a unit is no column of a record, so it is not prepared: ask it by itself."
+)
+_PLANNED = "What is prepared answers counts, sums and means of records by public columns with a domain, and shares."
+
+
+def follows(context: RuleContext, node: Node) -> bool:
+    """Replace a SELECT by the same over what follows from a preparation. Returns whether one has it."""
+    planned = _planned(context, node)
+    if planned is None:
+        return False
+    new, table, plan = planned
+    is_result = node is context.bound.query
+    noisy, note = (plan.noisy, plan.note(new)) if is_result else ([], None)
+    context.replace(node, new)
+    context.answers.append(plan.question)
+    context.steps.append(_step(context, table, plan, noisy, note))
+    return True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query as one of the records of one protected table. found: what it asks, of `read.name`."""
+
+    grouped: Grouped
+    found: Aggregates
+    read: LookingUp
+
+
+def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
+    """The ways to read a query as one of a table of which something is prepared. Raises REFUSALS where there is none.
+
+    place: where the query stands.
+    """
+    grouped = context.grouped(query, place)
+    block = context.shown(grouped, place)
+    if len(block.sources) == 1 and not any(has(one, Nested) for one in block.expressions()):
+        core, relation = local(context, block, asks_nothing)
+        found = context.aggregates(core)
+        if relation is not None:
+            raise NotOffered(_OF_SEVERAL)
+        if not context.releases.prepared(found.table):
+            raise NotOffered(OTHERWISE)
+        return [Asked(grouped, found, LookingUp(core, found.table, found.table))]
+    readings, refused = [], NotOffered(OTHERWISE)
+    for one in counted_sources(context, block):
+        try:
+            read = looking_up(context, block, one)
+            readings.append(Asked(grouped, context.aggregates(read.block), read))
+        except NotOffered as no:
+            refused = no
+    if not readings:
+        raise refused
+    return readings
+
+
+def _planned(context: RuleContext, node: Node) -> tuple[Node, TableName, Prepared] | None:
+    """The query over the answer, its protected table, and the plan; None where nothing prepared has it."""
+    try:
+        return _most_exact(context, node, node)
+    except REFUSALS as no:
+        why = no
+    context.releases.not_prepared(lambda: _refused(context, node, why))
+    return None
+
+
+def _most_exact(context: RuleContext, query: Node, place: Node) -> tuple[Node, TableName, Prepared]:
+    """As `_planned`. place: where the query stands. Raises REFUSALS."""
+    answering = [each for asked in _asked(context, query, place) for each in _following(context, asked)]
+    # Different draws are never combined: the most exact one answers, and of equal ones the first.
+    _, _, new, table, plan = min(answering, key=lambda each: each[:2])
+    return new, table, plan
+
+
+def _refused(context: RuleContext, node: Node, why: Exception) -> str:
+    """Why a query does not follow, with the part of it that does not, alone beside a count."""
+    part = getattr(why, "part", None)
+    for each, alone in () if part is not None else parts_alone(context, node, node):
+        try:
+            _most_exact(context, alone, node)
+        except REFUSALS as no:
+            if str(no) == str(why):
+                part = getattr(no, "part", None) or each
+                break
+    reason = _PLANNED if str(why) == OTHERWISE else str(why)
+    return context.not_answered(part, reason if reason.endswith(".") else f"{reason}.")
+
+
+def _following(context: RuleContext, asked: Asked) -> Iterator[tuple[Fraction, int, Node, TableName, Prepared]]:
+    """The answers to a query that follow, each with its variance and the number of its draw. Raises REFUSALS."""
+    stored = {fold(one): one for one in context.columns(asked.found.table)}
+    refused: Exception | None = None
+    answers = False
+    is_summed = any(one.name in ("sum", "avg") for one in asked.found.statistics)
+    for one, by_keys in product(context.releases.prepared(asked.read.table), (False, True) if is_summed else (False,)):
+        try:
+            plan = Prepared(context, asked, one, by_keys=by_keys)
+            new = asked.grouped.over(plan.over, lambda name: stored.get(fold(name), name))
+        except REFUSALS as no:
+            refused = no
+            continue
+        answers = True
+        yield plan.variance, one.number, new, asked.read.name, plan
+    if refused is not None and not answers:
+        raise refused
+
+
+def _step(
+    context: RuleContext, table: TableName, plan: Prepared, noisy: Sequence[tuple[int, float]], note: str | None
+) -> Step:
+    question, day = plan.question, plan.preparation.day
+    widest = max((noise.records(cells) for noise, cells in plan.counted), default=None)
+    reason = f"Free: it follows from what was prepared on {day.isoformat()}. {plan.words}{plan.cut}"
+    return Step(
+        plan.kind,
+        context.label(table),
+        Verdict.REWRITTEN,
+        reason,
+        question.epsilon,
+        context.protected(table).remaining,
+        question.edition,
+        drawn=day,
+        within=widest,
+        width=max((noise.fine(cells) for noise, cells in plan.counted), default=None),
+        noisy=tuple(noisy),
+        note=note,
+    )
+
+
+def _beside(context: RuleContext, preparation: Preparation, read: LookingUp, table: TableName) -> Preparation:
+    """As if the table of all columns were prepared: with columns that are looked up, too. table: that has these."""
+    design, protected = preparation.design, context.protected(table)
+    digests = {one.name: one.digest for one in read.columns.values()}
+    numbers = _numbers(Columns(protected, context.types(table), context.today), sorted(digests, key=fold))
+    offered = [one for one in digests if fold(one) in protected.domains]
+    keys = sorted({*design.keys, *offered}, key=fold)
+    prepared = (*design.numbers, *(PreparedNumber(one.column, one.low, one.step, one.steps) for one in numbers))
+    tables = (tuple(range(len(keys) + len(prepared))),)
+    sizes = (1,) * len(keys)
+    design = replace(design, keys=tuple(keys), sizes=sizes, numbers=prepared, tables=tables, looked_up=digests)
+    return replace(preparation, design=design)
+
+
+def _numbers(columns: Columns, names: Sequence[str]) -> list[Number]:
+    """Those of some columns that are numbers with bounds which a sum can have."""
+    found = []
+    for one in names:
+        with suppress(NotOffered):
+            found.append(columns.number(one, MOST_STEPS))
+    return found
+
+
+class Prepared(ByKeys):
+    """How a query follows from a preparation. Raises NotOffered where it does not."""
+
+    def __init__(self, context: RuleContext, asked: Asked, preparation: Preparation, *, by_keys: bool) -> None:
+        """by_keys: whether sums of a key's values are added up by keys, and not taken from what is measured of it."""
+        self._read, self._looked_up, self._by_keys = asked.read, asked.read.columns, by_keys
+        if not preparation.design.measured:
+            preparation = _beside(context, preparation, asked.read, asked.found.table)
+        self.preparation = preparation
+        super().__init__(context, asked.found, asked.grouped, frozenset(map(fold, self.preparation.design.keys)))
+        self._check()
+
+    def _check(self) -> None:
+        """Raises NotOffered unless one prepared table has all columns of the keys and conditions, for each number."""
+        design = self.preparation.design
+        own = {design.keys.index(one.column) for one in self._bases if one.column in self._columns_of}
+        if len(own) != len(self._bases) or self._where.filters:
+            raise NotOffered(OTHERWISE)
+        if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
+            raise NotOffered(OTHERWISE)
+        if not self._by_keys and {fold(one.column) for one in self._bases} & {
+            fold(name) for _, name in self._measures.sums
+        }:
+            # Of one value or some of them the sum follows from their numbers.
+            raise NotOffered(OTHERWISE)
+        for measure in self._measures.all:
+            number = getattr(measure, "number", None)
+            self._read.check_found([one.column for one in self._bases], number and number.column)
+            wanted = {*self.question.with_number(measure)}
+            if not any(wanted <= {*one} for one in self.preparation.design.tables):
+                raise NotOffered(OTHERWISE)
+
+    @property
+    def variance(self) -> Fraction:
+        """Of a cell of the tables from which it follows, added up."""
+        known = self.preparation
+        if not known.design.measured:
+            return Fraction(0)
+        total = Fraction(0)
+        for one in self._measures.all:
+            table, number = self.question.with_number(one), getattr(one, "number", None)
+            if number is not None and number.column in self._of_keys:
+                low, ways = Fraction(number.low), self._ways(number)
+                values = [Fraction(0) if isnan(way) else low + (number.high - low) * Fraction(way) for way in ways]
+                total += known.design.variance(table, known.rows, (self.question.axis(number), values))
+            else:
+                total += known.design.variance(table, known.rows)
+        return total
+
+    def _ways(self, number: Number) -> list[float]:
+        """The values of a key as a number, as ways from its least value to the largest; NaN for NULL."""
+        (ways,) = self._context.releases.value(self.question.ways(number))
+        return list(ways)
+
+    @property
+    def _columns_of(self) -> frozenset[str]:
+        return frozenset(self.preparation.design.keys)
+
+    def _families(self) -> tuple[tuple[str, ...], ...]:
+        """There are no conditions on records beside those on keys, and whether there is a number."""
+        self._places, self._told = {}, []
+        for one in self._statistics:
+            rest = self._of_records(one.where) | self._of_records(one.of)
+            if rest and (one.name != "records" or self._present(rest) is None):
+                raise NotOffered(OTHERWISE)
+        return ()
+
+    # --- measures -----------------------------------------------------------------------------------------------------
+
+    def _present(self, where: frozenset[Expr]) -> Number | None:
+        """The number of which conditions say that there is one; None where they say something else."""
+        operand = present_operand(where)
+        return self._number(operand) if isinstance(operand, Column) else None
+
+    def _number(self, column: Column) -> Number | None:
+        """A column as a number: one that was measured, or a key with bounds, by its values."""
+        if self._by_keys and column.name in map(fold, self.preparation.design.keys):
+            columns = Columns(self._protected, self._types, self._context.today)
+            try:
+                return columns.number(column.name, MOST_STEPS)
+            except NotOffered:
+                return None
+        for one in self.preparation.design.numbers:
+            if fold(one.column) == column.name:
+                return Number(one.column, one.low, one.step, one.steps)
+        return None
+
+    @cached_property
+    def _of_keys(self) -> tuple[str, ...]:
+        """The columns of numbers that are added up by the values of keys."""
+        keys = set(self.preparation.design.keys) if self._by_keys else set()
+        return tuple(one for one in sorted(each.number.column for each in self._measures.sums.values()) if one in keys)
+
+    @property
+    def _added_up(self) -> frozenset[str]:
+        return frozenset(map(fold, self._of_keys))
+
+    def _summed_number(self, one: Statistic) -> Number | None:
+        """The number that a statistic is of; None for counts of records. Raises NotOffered for others."""
+        if one.name in ("sum", "avg"):
+            found = self._number(one.operand) if isinstance(one.operand, Column) else None
+        elif one.name == "records":
+            rest = self._of_records(one.where)
+            found = self._present(rest) if rest else None
+            if not rest:
+                return None
+        elif one.name == "share":
+            return None
+        else:
+            raise NotOffered(OTHERWISE)
+        if found is None:
+            raise NotOffered(OTHERWISE)
+        return found
+
+    @cached_property
+    def _quantities(self) -> dict[Expr, Quantity]:
+        return {}
+
+    @cached_property
+    def _measures(self) -> Measures:
+        numbers = {one: self._summed_number(one) for one in self._statistics}
+        sums = {one.column: Sums(one) for one in numbers.values() if one is not None}
+        counted = Records() if None in numbers.values() else None
+        return Measures(counted, sums={(False, name): one for name, one in sorted(sums.items())})
+
+    @cached_property
+    def question(self) -> FollowingQuestion:
+        measures: list[Measure] = self._measures.all
+        return FollowingQuestion(
+            **basis(self._protected, Fraction(0)),
+            keys=self._bases,
+            domain_filters=self._where.domain_filters,
+            grouped=self._cells_by,
+            measures=tuple((one, Fraction(1, len(measures))) for one in measures),
+            preparation=self.preparation,
+            looked_up=tuple(one for _, one in sorted(self._looked_up.items())),
+            of_keys=self._of_keys,
+        )
+
+    # --- the query over the answer ------------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> Over:
+        return replace(super().over, quotient=lambda rows: divided(self.told[rows.above], self.told[rows.below], rows))
+
+    def places(self, *wheres: frozenset[Expr]) -> str:
+        """The places of the cells that a row adds up, as SQL."""
+        return f"list({answer_column(PLACE)}){self._filtered(*wheres)}"
+
+    def _follows(self, one: Statistic, node: Node) -> Told:
+        number, records = self._summed_number(one), self._measures.records
+        if one.name == "share":
+            assert records is not None
+            return PreparedShare(one, node, self, self._counted(records, self._moved(records, one.of)), self, records)
+        if one.name == "records":
+            measure = records if number is None else self._measures.sums[False, number.column]
+            assert measure is not None
+            moved = self._moved(measure, one.where)
+            return PreparedCount(one, node, self, self._counted(measure, moved), one.where, moved)
+        assert number is not None
+        of, kind = self._measures.sums[False, number.column], self._types[fold(number.column)]
+        # How far noise moves it is asked of `noise`, by the cells that are added up.
+        measured: Measured[Sums] = Measured(of, self._measures.all.index(of), _BY_CELLS)
+        told = PreparedSum if one.name == "sum" else PreparedMean
+        return told(one, node, self, measured, kind, self)
+
+    def _counted(self, measure: Measure, moved: Any) -> Counted:
+        """What counts records. moved: by its noise."""
+        return Counted((measure.columns(self._measures.all.index(measure))["n"],), moved, False)
+
+    def _moved(self, measure: Measure, where: frozenset[Expr]) -> PreparedNoise:
+        """The noise of a number of records; of a number's, of those that have it."""
+        weights = (Fraction(1), Fraction(1), Fraction(0)) if isinstance(measure, Sums) else (Fraction(1),)
+        return self.noise(measure, weights, where)
+
+    def noise(self, measure: Measure, weights: Sequence[Fraction], *wheres: frozenset[Expr]) -> PreparedNoise:
+        """The noise of a linear function of a measure. weights: of what a cell has."""
+        table, number = self.question.with_number(measure), getattr(measure, "number", None)
+        if number is not None and number.column in self._of_keys and self.preparation.design.measured:
+            form = noise_of(self.preparation, table, self.question.axis(number), self._ways(number))
+        else:
+            form = noise_of(self.preparation, table)
+        return PreparedNoise(form, tuple(weights), self.places(*wheres), self._rows(*wheres))
+
+    @cached_property
+    def _cells(self) -> pa.Table | None:
+        """The combinations of keys of the answer with their places; None where they are too many to look at."""
+        return self._context.releases.places(self.question)
+
+    def _rows(self, *wheres: frozenset[Expr]) -> tuple[Any, ...] | None:
+        """Of each row of all keys the places of the cells where conditions hold; None where that is not looked at."""
+        if not self.preparation.design.measured:
+            # It is only asked which tables would do.
+            return None
+        if not self._is_grouped and not self._of_keys:
+            # Each row is a cell of the prepared table, and all cells have the same noise.
+            return (np.zeros(1, dtype=np.int64),)
+        if self._cells is None:
+            return None
+        if not self._is_grouped:
+            return tuple(np.array(self._cells.column(PLACE))[:, None])
+        met = np.ones(len(self._cells), dtype=bool)
+        for one in {one for where in wheres for one in where if self._is_of_keys(one)}:
+            column = self._cells.column(layout.key(self._cells_by.index(self._key_conditions[one])))
+            met &= np.array(column.fill_null(False))
+        codes = np.zeros(len(self._cells), dtype=np.int64)
+        for name in self._row_columns:
+            values = self._cells.column(name).combine_chunks().dictionary_encode()
+            codes = codes * (len(values.dictionary) + 1) + np.array(values.indices.fill_null(len(values.dictionary)))
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        at = np.array(self._cells.column(PLACE))
+        mine = np.split(order, starts[1:])
+        return tuple(at[one[met[one]]] for one in mine)
+
+    @property
+    def _row_columns(self) -> list[str]:
+        """The columns of the answer by which a row of all keys is one."""
+        return [layout.key(self._cells_by.index(one)) for one in self._expressions]
+
+    # --- what is said of it -------------------------------------------------------------------------------------------
+
+    @property
+    def counted(self) -> list[tuple[Any, int]]:
+        return [one.noise for one in self.told if one.noise is not None]
+
+    @property
+    def _rounded_told(self) -> str:
+        types = {one.number.column: self._types[fold(one.number.column)] for one in self._measures.sums.values()}
+        found = [one.number for one in self._measures.sums.values() if rounding(one.number, types[one.number.column])]
+        told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in found)
+        return f" Values are rounded: {told}." if told else ""
+
+    @property
+    def _split_told(self) -> str:
+        """Nothing was split: all follows from one draw."""
+        return ""
+
+    @property
+    def _finer(self) -> list[str]:
+        """The columns with values outside by which prepared tables divide what is told here."""
+        design, own = self.preparation.design, set(self.question.table)
+        finer = {each for one in design.tables if own < {*one} for each in design.outside(one)}
+        return sorted(finer - {key.column for key in self._bases})
+
+    @property
+    def cut(self) -> str:
+        """What of the records is told, where some of a unit's may be left out, and of conditions on records."""
+        said = ""
+        if self.question.privacy_unit is not None:
+            said = (
+                f" Of each {self._policy.unit_in_words} a sample of {self._policy.contributions} counts, picked among "
+                "all records and before any condition."
+            )
+        left_out = left_out_of(self.question)
+        hidden = {key.column for key in set(self._bases) - {key for _, _, own in self._columns for key in own}}
+        design = self.preparation.design
+        if hidden - design.complete:
+            said += " Records whose values in a condition or a sum are outside of the columns' domains do not count."
+        finer = self._finer
+        if finer:
+            named = f"{', '.join(finer[:_MOST_NAMED])}{' and others' if len(finer) > _MOST_NAMED else ''}"
+            said += (
+                f" Records whose {named} is outside of its domain count here, and in no row by it: such rows add up to "
+                "this but for these records, and the noise of their number."
+            )
+        return f"{said} Intervals do not cover {left_out}." if left_out else said

@@ -1,0 +1,190 @@
+"""Counts, sums and means that are cells of an answer which was paid for before: they are free.
+
+With the answer by county and sex, `WHERE sex = 'f' GROUP BY county` is a part of it. A new answer would have the same
+noise, so nothing is bought twice. Rows that add up several cells would have wider intervals than a new answer, and are
+asked anew; so are shares. Which questions were answered is public, and all that is compared is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+
+from duckanon.catalog.names import fold, quoted
+from duckanon.releases import layout
+from duckanon.releases.key_domains import numbered
+from duckanon.releases.key_filters import placed
+from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asked_of
+from duckanon.releases.measures import shared
+from duckanon.releases.mechanisms import forms
+from duckanon.releases.noise import NotOffered, columns_of, settle
+from duckanon.releases.noisy_aggregates import REFUSALS
+from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
+from duckanon.releases.paid_questions import key as key_of
+from duckanon.releases.statistics import answer_column
+from duckanon.rewrite.algebra.expressions import Column, Comparison, Expr, In, rebuilt
+from duckanon.rewrite.algebra.filters import scalar, written
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.normalize.grouped import Grouped, Over
+from duckanon.rewrite.recognize.findings import Aggregates
+from duckanon.rewrite.rule_context import RuleContext
+
+
+def follows(context: RuleContext, node: Node) -> bool:
+    """Replace a SELECT by the same over an answer that is stored. Returns whether there is one."""
+    if not any(context.protected(name).renyi is not None for name, _ in context.reads):
+        return False
+    asked = asked_of(context, node)
+    if asked is None or context.protected(asked[1].table).renyi is None:
+        return False
+    grouped, found = asked
+    stored = {fold(one): one for one in context.columns(found.table)}
+    try:
+        plan = Part(context, found, grouped)
+        day = context.releases.drawn(plan.question)
+        if day is None or not plan.is_part:
+            return False
+        new = grouped.over(plan.over, lambda name: stored.get(fold(name), name))
+    except REFUSALS:
+        return False
+    is_result = node is context.bound.query
+    noisy, note = (plan.noisy, plan.note(new)) if is_result else ([], None)
+    context.replace(node, new)
+    settle(context, found.table, plan.question, plan.kind, plan.words, plan.counted, noisy, note)
+    whole = "an answer that is stored" if context.bound.opened else f"the answer to: {plan.question.words}"
+    free = f"Free: it is a part of {whole}, drawn on {day.isoformat()}. "
+    context.steps[-1] = replace(context.steps[-1], reason=free + context.steps[-1].reason + plan.cut)
+    return True
+
+
+def _shown(at: int) -> str:
+    """The answer's column of a key."""
+    return f"_dk_{layout.key(at)}"
+
+
+class Part(ByKeys):
+    """How a query is a part of an answer by all its keys and the columns of its conditions."""
+
+    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped) -> None:
+        protected = context.protected(found.table)
+        public = {fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)}
+        keys = {one: key for one in public if (key := key_of(protected, one)) is not None}
+        known = {one for one, key in keys.items() if key.sought is None}
+        super().__init__(context, found, grouped, frozenset(known))
+        self._check_found()
+        if not self._hidden or any(one.name not in ("records", "sum", "avg") for one in self._statistics):
+            raise NotOffered(OTHERWISE)
+        # What is written over the answer runs as an analyst's text, which has no functions by their full names.
+        texts = [*map(self._key, found.keys), *self._tests, *self._key_conditions.values()]
+        if any("system.main." in one for one in texts):
+            raise NotOffered(OTHERWISE)
+
+    def _check_found(self) -> None:
+        """Raises NotOffered where a condition on a key that was found, and is not shown, may be met by other values.
+
+        Those were not found, and their records are in no cell of the answer.
+        """
+        shown = {fold(key.column) for _, _, keys in self._columns for key in keys}
+        hidden = {name: one for one in self._bases if one.found and (name := fold(one.column)) not in shown}
+        asked = {*self._where.on_keys, *(one for each in self._statistics for one in (*each.where, *each.of))}
+        for condition in in_order(asked):
+            if columns_of(condition) & hidden.keys() and not self._names_found(condition, hidden):
+                raise NotOffered(OTHERWISE)
+
+    def _names_found(self, condition: Expr, hidden: Mapping[str, Key]) -> bool:
+        """Whether a condition names values of a key one by one, all of which were found."""
+        match condition:
+            case In(Column(name=column), values) if column in hidden:
+                named = len({*values})
+            case Comparison("=", Column(name=column), other) | Comparison("=", other, Column(name=column)):
+                named = 1 if column in hidden and not columns_of(other) else 0
+            case _:
+                return False
+        if not named:
+            return False
+        key = hidden[column]
+        test = written(rebuilt(condition, partial(placed, {column: 0})), {"k0": key.kind}, self._context.today)
+        listed = numbered(self._protected.stored.path[0], key) if self._protected.stored is not None else ""
+        (met,) = self._context.releases.value(f"SELECT system.main.count(*) FROM {listed} AS _dk_found WHERE {test}")
+        return bool(met == named)
+
+    @property
+    def _hidden(self) -> bool:
+        """Whether it is another question than the one that would be asked anew."""
+        shown = {key for _, _, keys in self._columns for key in keys}
+        return shown != set(self._bases) or bool(self._where.domain_filters)
+
+    @property
+    def _is_grouped(self) -> bool:
+        """The answer has its cells by the keys themselves."""
+        return False
+
+    def _families(self) -> tuple[tuple[str, ...], ...]:
+        """There are no conditions on records but those that all statistics have."""
+        self._places, self._told = {}, []
+        if any(self._of_records(one.where) and not self._is_of_values(one) for one in self._statistics):
+            raise NotOffered(OTHERWISE)
+        return ()
+
+    @cached_property
+    def question(self) -> AggregatesQuestion:
+        assert self._policy.per_query is not None
+        renyi = self._protected.renyi
+        measures = shared(self._measures.all, self._policy.contributions, is_alone=self._is_alone, renyi=renyi)
+        return AggregatesQuestion(
+            **basis(self._protected, self._policy.per_query, self._where.filters),
+            keys=self._bases,
+            measures=measures,
+        )
+
+    def _key(self, expr: Expr) -> str:
+        """Over the answer's own columns."""
+        places = {fold(key.column): at for at, key in enumerate(self._bases)}
+        types = {_shown(at): key.kind for at, key in enumerate(self._bases)}
+        return scalar(rebuilt(expr, partial(placed, places, name=_shown)), types, self._context.today)[0]
+
+    @property
+    def over(self) -> Over:
+        """The cells that WHERE leaves."""
+        names = ", ".join(map(answer_column, self.question.columns))
+        told = f"SELECT * FROM {quoted(self.question.path)} AS _dk_stored({names})"
+        tests = " AND ".join(f"({one})" for one in self._tests)
+        where = f" WHERE {tests}" if tests else ""
+        return replace(super().over, source=f'({told}{where}) AS "_dk_answer"')
+
+    @property
+    def _tests(self) -> list[str]:
+        """The conditions of WHERE that are none on records, over the answer's columns."""
+        return [self._over_answer(one) for one in self._where.on_keys]
+
+    def _over_answer(self, condition: Expr) -> str:
+        places = {fold(key.column): at for at, key in enumerate(self._bases)}
+        types = {_shown(at): self._types[column] for column, at in places.items()}
+        return written(rebuilt(condition, partial(placed, places, name=_shown)), types, self._context.today)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether each number of each row is that of one cell at most. It follows from the domains alone."""
+        cells = ", ".join(f"{layout.key(at)} AS {answer_column(layout.key(at))}" for at in range(len(self._bases)))
+        by = [f"{self._key(one)} AS g{at}" for at, one in enumerate(self._found.keys)]
+        tests = " AND ".join(f"({one})" for one in self._tests)
+        many = [f"system.main.count(*){self._filtered(one.where)}" for one in dict.fromkeys(self._statistics)]
+        counted = ", ".join([*by, f"system.main.greatest({', '.join([*many, '0'])}) AS n"])
+        form = f"SELECT {cells or '0 AS whole'} FROM ({forms.cells_of(self.question)}) AS _dk_form"
+        where = f" WHERE {tests}" if tests else ""
+        (found,) = self._context.releases.value(
+            f"SELECT system.main.max(n) FROM (SELECT {counted} FROM ({form}) AS _dk_cells{where} GROUP BY ALL)"
+        )
+        return found is not None and found <= 1
+
+    @property
+    def cut(self) -> str:
+        """Where the conditions come after a sample of a unit's records."""
+        if self.question.privacy_unit is None:
+            return " Records whose values in a condition are outside of the columns' domains do not count."
+        return (
+            f" Of each {self._policy.unit_in_words} a sample of {self._policy.contributions} counts, picked before the "
+            "conditions on keys. Records whose values in a condition are outside of the columns' domains do not count."
+        )

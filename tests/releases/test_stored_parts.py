@@ -1,0 +1,141 @@
+"""Cells of an answer that was paid for are not bought again, in populations with a delta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duckanon
+from duckanon.analyst import Analyst
+from duckanon.engines.noise import Gaussian
+from duckanon.releases import mechanisms
+from tests.releases.test_preparations import POLICY, RECORDS, UNIT, no_noise, rows, spent
+
+EARLIER = (
+    "SELECT state, sex, count(*) FROM persons GROUP BY ALL",
+    "SELECT state, sick, count(*), sum(income) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
+)
+PARTS = (
+    "SELECT state, count(*) FROM persons WHERE sex = 'f' GROUP BY state",
+    "SELECT count(*) FROM persons WHERE sex = 'f' AND state = 'GA'",
+    "SELECT state, sex, count(*) FROM persons WHERE state = 'GA' OR sex = 'm' GROUP BY ALL",
+    "SELECT sex, count(*) FILTER (WHERE state = 'GA'), count(*) FILTER (WHERE state = 'NY') FROM persons GROUP BY sex",
+    "SELECT state, count(*) AS n FROM persons WHERE sex = 'm' GROUP BY state HAVING count(*) > 30 ORDER BY n, state",
+    "SELECT state, sum(income), avg(income), count(*) FROM persons WHERE sick AND score IS NOT NULL GROUP BY state",
+)
+# Several cells a row would be wider than a new answer; others are by other columns, or of other records.
+OTHERS = (
+    "SELECT state, count(*) FROM persons GROUP BY state",
+    "SELECT count(*) FROM persons",
+    "SELECT count(*) FROM persons WHERE sex = 'f'",
+    "SELECT sex, count(*) FROM persons WHERE state <> 'GA' GROUP BY sex",
+    "SELECT state, count(*) FROM persons WHERE sex = 'f' AND age > 22 GROUP BY state",
+    "SELECT state, count(*) FROM persons WHERE sex = 'f' AND income > 3 GROUP BY state",
+    "SELECT state, avg((sex = 'f')::INT) FROM persons WHERE sick GROUP BY state",
+    "SELECT state, count(*) FILTER (WHERE income > 3) FROM persons WHERE sex = 'f' GROUP BY state",
+    "SELECT state, count(score) FROM persons WHERE sex = 'f' GROUP BY state",
+)
+
+
+def made(path: Path, unit: str, *, delta: bool = True) -> Path:
+    with duckanon.connect(path / "x.duckdb", role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        policy = POLICY.format(unit=unit)
+        con.execute(policy if delta else policy.replace("delta := 1e-9,", "")).fetchall()
+    return path / "x.duckdb"
+
+
+@pytest.fixture
+def analyst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Analyst]:
+    """With the earlier answers, without noise."""
+    monkeypatch.setattr(Gaussian, "draw", lambda self, shape, source, **_: no_noise(self.variance, shape, source))
+    with duckanon.connect(made(tmp_path, ""), role="analyst") as con:
+        for sql in EARLIER:
+            con.execute(sql).fetchall()
+        yield con
+
+
+@pytest.mark.parametrize("sql", PARTS)
+def test_a_part_is_free_and_what_duckdb_says(sql: str, analyst: Analyst) -> None:
+    before = spent(analyst)
+    found = rows(analyst, sql)
+    assert spent(analyst) == before
+    step = analyst.explain(sql).steps[0]
+    assert step.drawn is not None
+    assert step.reason.startswith("Free: it is a part of the answer to: ")
+    expected = rows(analyst._con.cursor(), sql.replace("persons", "plain"))
+    assert len(found) >= len(expected)
+    shown = {row[0] for row in expected}
+    assert [row for row in found if row[0] in shown or len(row) == 1] == [pytest.approx(row) for row in expected]
+
+
+@pytest.mark.parametrize("sql", OTHERS)
+def test_what_is_none_is_charged(sql: str, analyst: Analyst) -> None:
+    before = spent(analyst)[1]
+    analyst.execute(sql).fetchall()
+    assert spent(analyst)[1] == before + 1
+
+
+def test_its_interval_is_no_wider_than_that_of_a_new_answer(tmp_path: Path, analyst: Analyst) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with duckanon.connect(made(other, ""), role="analyst") as fresh:
+        for sql in PARTS[:2]:
+            stored, new = analyst.explain(sql).steps[0], fresh.explain(sql).steps[0]
+            assert new.drawn is None
+            assert stored.within is not None
+            assert new.within is not None
+            assert stored.within <= new.within
+
+
+def test_the_cut_is_named(tmp_path: Path) -> None:
+    with duckanon.connect(made(tmp_path, UNIT), role="analyst") as con:
+        con.execute(EARLIER[0]).fetchall()
+        reason = con.explain(PARTS[0]).steps[0].reason
+        assert "Of each pid a sample of 2 counts, picked before the conditions on keys." in reason
+
+
+def test_another_edition_has_none(tmp_path: Path) -> None:
+    path = made(tmp_path, "")
+    with duckanon.connect(path, role="analyst") as con:
+        con.execute(EARLIER[0]).fetchall()
+    with duckanon.connect(path, role="steward") as con:
+        con.execute("SELECT new_edition('persons')").fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        assert con.explain(PARTS[0]).steps[0].drawn is None
+
+
+def test_populations_without_a_delta_stay_as_they_are(tmp_path: Path) -> None:
+    with duckanon.connect(made(tmp_path, "", delta=False), role="analyst") as con:
+        con.execute(EARLIER[0]).fetchall()
+        con.execute(PARTS[0]).fetchall()
+        assert spent(con) == (Fraction(2, 100), 2)
+
+
+def test_parts_of_macros_do_not_show_their_text(tmp_path: Path) -> None:
+    path = made(tmp_path, "")
+    with duckanon.connect(path, role="steward") as con:
+        con.execute("CREATE MACRO hidden() AS TABLE SELECT state FROM persons WHERE sex = 'f'")
+    with duckanon.connect(path, role="analyst") as con:
+        con.execute(EARLIER[0]).fetchall()
+        step: Any = con.explain("SELECT state, count(*) FROM hidden() GROUP BY state").steps[0]
+        assert "sex" not in step.reason
+
+
+def test_a_part_of_what_could_not_be_made_is_asked_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> Any:
+        raise MemoryError
+
+    with duckanon.connect(made(tmp_path, ""), role="analyst") as con:
+        with monkeypatch.context() as patch:
+            patch.setattr(mechanisms, "draw", failing)
+            with pytest.raises(duckanon.errors.MachineFailure):
+                con.execute(EARLIER[0]).fetchall()
+        step = con.explain(PARTS[0]).steps[0]
+        assert step.drawn is None
+        assert con.execute(PARTS[0]).fetchall()
+        assert con.execute("SELECT charges FROM privacy_budget()").fetchall() == [(2,)]
