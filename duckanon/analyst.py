@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial, wraps
 from threading import RLock
@@ -17,12 +19,14 @@ from weakref import finalize
 
 import duckdb
 
+from duckanon.cancellation import Statements, interruptible
 from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
-from duckanon.catalog.snapshot import Stored, View
+from duckanon.catalog.snapshot import Protected, Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
+from duckanon.releases.noise_of_results import Noise
 from duckanon.rewrite import margins
 from duckanon.rewrite.decision import Decision, Verdict
 from duckanon.rewrite.normalize.desugar import with_values
@@ -72,7 +76,7 @@ class Answer:
 
     holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: what of DuckDB's
     errors is shown. noise: says how wide noise is beside the numbers, from the names of all columns and from some rows,
-    which it may ask for; shown below them.
+    which it may ask for; shown below them. running: a context in which it runs, and may be interrupted.
     """
 
     def __init__(
@@ -83,7 +87,9 @@ class Answer:
         *,
         behind: Errors = Errors.SHOWN,
         noise: Callable[[Sequence[str], Callable[[], list[Any]]], str | None] | None = None,
+        running: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        self._running = running
         self._relation, self._lock, self._holds, self._behind = relation, lock, holds, behind
         self._noise = noise
 
@@ -95,15 +101,15 @@ class Answer:
         if self._relation is None:
             raise UnsupportedQuery("The statement has no result.")
         self._holds()
-        return _in_turn(self._lock, self._relation, name, self._behind)
+        return _in_turn(self._lock, self._relation, name, self._behind, self._running)
 
     def __repr__(self) -> str:
-        with self._lock:
+        with self._lock, self._running():
             self._holds()
             return str(_unnamed(lambda: repr(self._relation), self._behind)) + self._note()
 
     def __str__(self) -> str:
-        with self._lock:
+        with self._lock, self._running():
             self._holds()
             return str(_unnamed(lambda: str(self._relation), self._behind)) + self._note()
 
@@ -118,6 +124,19 @@ class Answer:
 
     def __len__(self) -> int:
         return len(self.fetchall())
+
+
+@dataclass(frozen=True, eq=False)
+class Admitted:
+    """A statement that a connection was admitted to run: its text, with the values of its parameters.
+
+    Only the one that the connection made last runs on it, whatever another one says.
+    """
+
+    text: str
+    parameters: Any = None
+    # Whether it reads stored answers alone, which never change: so it need not say of which moment.
+    is_timeless: bool = False
 
 
 # The most rows of which DuckDB shows any.
@@ -136,7 +155,7 @@ _PASSES = frozenset(
 class Analyst:
     """A guarded connection.
 
-    decision: about the last statement, without what is not shown; None before the first.
+    decision: about the last statement, without what is not shown; None before the first. noise: of its numbers.
 
     The guard decides about every statement, and only its own text runs. Refusals are PolicyRefusal, UnsupportedQuery or
     BudgetExhausted. Several threads may use it; they wait for each other.
@@ -146,37 +165,45 @@ class Analyst:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, shared: SharedCatalog) -> None:
         self._con, self._shared = con, shared
+        self._statements = Statements(con.interrupt, duckdb.InterruptException)
         # Called once: by `close`, or when this object is collected.
         self._leave = finalize(self, shared.leave)
         self._leave.atexit = False  # type: ignore[misc, unused-ignore] # its stub forgets the property
         self._guard = Guard(shared, self._temporary)
         self._lock = RLock()
         self._in_transaction = False
+        self._is_reading = False
+        self._waiting: Admitted | None = None
         self._has_functions = False
         # The temporary tables as last read; None if a statement may have changed them since.
         self._own: Mapping[TableName, Stored] | None = {}
         self._views: dict[TableName, View] = {}
         self.decision: Decision | None = None
+        self.noise: Noise | None = None
         self._note: str | None = None
 
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
-        with self._lock:
+        with self._lock, self._statements.running():
             query = self._with_values(query, params)
             text = self._admitted(query, params)
             named = {} if params is None or self._is_filled else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named), self._behind)
             holds = self._guard.holding(query, text, params)
             noise = partial(self._noise_of, self.decision, self._note)
-            return Answer(relation, self._lock, holds, behind=self._behind, noise=noise)
+            return Answer(
+                relation, self._lock, holds, behind=self._behind, noise=noise, running=self._statements.running
+            )
 
-    def noise_beside(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str | None:
+    def noise_beside(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, small_first: bool = False
+    ) -> str | None:
         """How wide noise is beside the numbers of the last result, in sentences; None if there is none.
 
-        columns, rows: of that result.
+        columns, rows: of that result. small_first: whether numbers that may be noise alone are said first.
         """
         with self._lock:
-            return self._noise_of(self.decision, self._note, columns, lambda: rows)
+            return self._noise_of(self.decision, self._note, columns, lambda: rows, small_first=small_first)
 
     def _noise_of(
         self,
@@ -184,16 +211,19 @@ class Analyst:
         note: str | None,
         columns: Sequence[str],
         rows: Callable[[], Iterable[Sequence[Any]]],
+        *,
+        small_first: bool = False,
     ) -> str | None:
         """As `noise_beside`, of a decision. note: its query, which is not in what is shown of the decision."""
         # (What a statement without rows gives has other columns.)
         if decision is None or decision.target is not None:
             return None
         if note is None:
-            return margins.in_words(margins.of_rows(decision.noisy, rows()), columns) if decision.noisy else None
-        with self._con.cursor() as con:
+            found = margins.of_rows(decision.noisy, rows()) if decision.noisy else []
+            return margins.in_words(found, columns, small_first=small_first)
+        with self._con.cursor() as con, interruptible(con.interrupt):
             (row,) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
-        return margins.in_words(margins.of_answer(row), columns)
+        return margins.in_words(margins.of_answer(row), columns, small_first=small_first)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -201,16 +231,70 @@ class Analyst:
 
     def execute(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement, and return this connection to fetch from."""
-        with self._lock:
+        with self._lock, self._statements.running():
             query = self._with_values(query, parameters)
             text = self._admitted(query, parameters)
             given = () if parameters is None or self._is_filled else (parameters,)
             _unnamed(lambda: self._con.execute(text, *given), self._behind)
         return self
 
+    def admitted(self, query: Any, parameters: Any = None) -> Admitted:
+        """A statement that was decided about, with its answers charged and made: what `run` takes.
+
+        Between the two `begin_reading` may be called.
+        """
+        with self._lock, self._statements.running():
+            self.end_reading()
+            query = self._with_values(query, parameters)
+            text = self._admitted(query, parameters)
+            self._waiting = Admitted(text, None if self._is_filled else parameters, self._is_timeless)
+            return self._waiting
+
+    def begin_reading(self) -> None:
+        """Begin what the statement admitted last reads: all that is committed by now, and nothing later, until it ends.
+
+        What reads stored answers alone reads the same at any moment.
+        """
+        with self._lock:
+            if self._waiting is not None and self._waiting.is_timeless:
+                return
+            self._con.execute("BEGIN")
+            self._is_reading = True
+            # DuckDB begins a transaction in a database with the first access, as by a name that it looks up there.
+            self._con.execute("SELECT txid_current()").fetchall()
+
+    def end_reading(self) -> None:
+        """End what `begin_reading` began, if anything; what is not fetched yet is lost."""
+        with self._lock:
+            if not self._is_reading:
+                return
+            self._is_reading = False
+            try:
+                self._con.execute("COMMIT")
+            except duckdb.Error:
+                with suppress(duckdb.Error):
+                    self._con.execute("ROLLBACK")
+
+    def run(self, statement: Admitted) -> Analyst:
+        """Run the statement that was admitted last, once. What was begun to be read is ended if it fails.
+
+        Raises PolicyRefusal for any other, and what the statement fails of.
+        """
+        with self._lock, self._statements.running():
+            if statement is not self._waiting:
+                raise PolicyRefusal("Only the statement that was admitted last on this connection runs: use execute().")
+            self._waiting = None
+            given = () if statement.parameters is None else (statement.parameters,)
+            try:
+                _unnamed(lambda: self._con.execute(statement.text, *given), self._behind)
+            except BaseException:
+                self.end_reading()
+                raise
+        return self
+
     def executemany(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement once for each set of parameters."""
-        with self._lock:
+        with self._lock, self._statements.running():
             sets = list(parameters or ())
             text = self._admitted(query, sets[0] if sets else None)
             if self._is_filled:
@@ -237,6 +321,18 @@ class Analyst:
         with self._lock:
             return self._guard.explain(query, parameters).shown
 
+    def protected(self) -> Mapping[TableName, Protected]:
+        """The protected tables with their policies, which are public."""
+        with self._lock:
+            return self._guard.protected()
+
+    def columns_of(self, query: str) -> list[Any]:
+        """What DESCRIBE says of a query as it would run: also of one with low and high. Nothing is charged."""
+        with self._lock:
+            decision = self._guard.decide(query)
+            text = self._guard.without_answers(decision)
+            return list(_unnamed(lambda: self._con.execute(f"DESCRIBE {text}").fetchall(), _errors_of(decision)))
+
     def is_constant(self, query: str, parameters: Any = None) -> bool:
         """Whether a statement has run before, and reads and calls nothing: `SELECT 1`."""
         return self._guard.is_constant(query, parameters)
@@ -247,8 +343,8 @@ class Analyst:
             return Analyst(self._con.cursor(), self._shared.join())
 
     def interrupt(self) -> None:
-        """Stop what runs."""
-        self._con.interrupt()
+        """Stop what runs: in DuckDB and in duckanon's engines. An answer that was charged is made all the same."""
+        self._statements.interrupt()
 
     def close(self) -> None:
         with self._lock:
@@ -261,18 +357,30 @@ class Analyst:
         return self.decision is not None and self.decision.filled
 
     @property
+    def _is_timeless(self) -> bool:
+        """Whether the last statement reads stored answers alone."""
+        decision = self.decision
+        return (
+            decision is not None
+            and bool(decision.answers)
+            and decision.target is None
+            and not (decision.tables or decision.calls)
+        )
+
+    @property
     def _behind(self) -> Errors:
         """What of DuckDB's errors is shown about what runs for the last statement."""
         return Errors.SHOWN if self.decision is None else _errors_of(self.decision)
 
     def _admitted(self, query: Any, parameters: Any = None) -> str:
-        self.decision = None
+        self.decision = self.noise = None
         try:
             decision = self._guard.admit(query, parameters, in_transaction=self._in_transaction, bind=self._bind)
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
         self.decision, self._note, text = decision.shown, decision.note, decision.sql
+        self.noise = Noise.of(decision)
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")
         if decision.calls and not self._has_functions:
@@ -342,7 +450,7 @@ class Analyst:
             raise NotAvailable(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
-        return _in_turn(self._lock, self._con, name, self._behind)
+        return _in_turn(self._lock, self._con, name, self._behind, self._statements.running)
 
 
 _GONE = "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
@@ -353,6 +461,12 @@ _BEHIND = (
 _COMPUTED = (
     "What the statement computes fails for a value of its keys or for a noisy number: cast with TRY_CAST, divide by "
     "nullif(x, 0), and compute in a wider type, such as x::BIGINT."
+)
+# How DuckDB begins to say it, and we.
+_SEVERAL_ROWS = "More than one row returned by a subquery"
+_SEVERAL = (
+    "A subquery that stands for one value has several rows: let it compute one, as in (SELECT max(x) FROM t), or keep "
+    "one by WHERE."
 )
 _UNBOUND = (
     "The statement does not fit a view or macro that it uses, by the name or the type of a column, and the error could "
@@ -395,6 +509,8 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
             said = _GONE
         elif behind is Errors.HIDDEN:
             said = _UNBOUND if isinstance(error, duckdb.BinderException) else _BEHIND
+        elif behind is Errors.COMPUTED and _SEVERAL_ROWS in str(error):
+            said = _SEVERAL
         elif behind is Errors.COMPUTED and _is_of_a_value(error):
             said = _COMPUTED
         else:
@@ -411,8 +527,14 @@ def _is_of_a_value(error: Exception) -> bool:
     return isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException) or "_dk_" in str(error)
 
 
-def _in_turn(lock: RLock, of: Any, name: str, behind: Errors = Errors.SHOWN) -> Any:
-    """An attribute of a DuckDB object, which is read and called under the lock."""
+def _in_turn(
+    lock: RLock,
+    of: Any,
+    name: str,
+    behind: Errors = Errors.SHOWN,
+    running: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Any:
+    """An attribute of a DuckDB object, which is read and called under the lock, where it may be interrupted."""
     with lock:
         found = _unnamed(lambda: getattr(of, name), behind)
     if not callable(found):
@@ -422,7 +544,7 @@ def _in_turn(lock: RLock, of: Any, name: str, behind: Errors = Errors.SHOWN) -> 
 
     @wraps(found)
     def called(*arguments: Any, **named: Any) -> Any:
-        with lock:
+        with lock, running():
             return _unnamed(
                 lambda: _read(found(*arguments, **named)) if is_read else found(*arguments, **named), behind
             )

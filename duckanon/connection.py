@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import duckdb
 
-from duckanon.catalog.database_files import unopened
+from duckanon.cancellation import Statements, check
+from duckanon.catalog.database_files import misconfigured, unattached, unopened
 from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import noise_widths
+from duckanon.functions import noise_widths, prepared_widths
 from duckanon.functions.udf import Host, Instance, Progress, make_macros
 from duckanon.governance.instance import Governance, governance_of
+from duckanon.governance.locations import locate
 from duckanon.specification import functions
 
 if TYPE_CHECKING:
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
 
 def _silent(step: str, share: float) -> None:
     """Do not report progress."""
+
+
+def _stopping(progress: Progress) -> Progress:
+    """A report of progress that also stops the engine that reports, if its statement is to end."""
+
+    def report(step: str, share: float) -> None:
+        check()
+        progress(step, share)
+
+    return report
 
 
 def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None) -> duckdb.DuckDBPyConnection:
@@ -38,10 +50,16 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     # Every connection is remembered: charges are recorded by any that is still open.
     governance = governance_of(on.identity, own)
     if not on.is_complete:
-        host = Host(progress or _silent, governance, lambda text, path: _explained(text, path, governance))
+        host = Host(
+            _stopping(progress or _silent),
+            governance,
+            lambda text, path: _explained(text, path, governance),
+            lambda request, texts, seen: _prepared(request, texts, seen, governance),
+        )
         for module in dict.fromkeys(one.module for one in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)
         noise_widths.register(on)
+        prepared_widths.register(on)
         on.finish(governance.privacy_unit)
     make_macros(con)
     return con
@@ -64,6 +82,17 @@ def _explained(text: str, path: str, governance: Governance) -> list[dict[str, A
         if path != cursor.execute("SELECT system.main.current_setting('search_path')").fetchall()[0][0]:
             cursor.execute(f"SET search_path = {literal(path)}").fetchall()
         return Guard(SharedCatalog(cursor, governance)).explain(text).rows()
+
+
+def _prepared(
+    request: Any, texts: Sequence[str], lookup: Mapping[str, Any], governance: Governance
+) -> list[dict[str, Any]]:
+    """The rows of a call of prepare. texts: of its files of queries. lookup: the tables that the caller sees."""
+    from duckanon.guard import SharedCatalog
+    from duckanon.preparing import prepared
+
+    with governance.cursors.cursor() as cursor:
+        return prepared(SharedCatalog(cursor, governance), request, texts, locate(request.tbl, lookup))
 
 
 class Session(Protocol):
@@ -108,6 +137,7 @@ class Connection:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
+        self._statements = Statements(_own(con).interrupt, duckdb.InterruptException)
 
     def _admit(self, statement: Any) -> Any:
         """The statement that runs in place of the given one: itself."""
@@ -115,7 +145,8 @@ class Connection:
 
     def sql(self, query: Any, *args: Any, **kwargs: Any) -> Any:
         """DuckDB's `sql`: a lazy relation, run each time it is shown or fetched."""
-        return self._con.sql(self._admit(query), *args, **kwargs)
+        with self._statements.running():
+            return self._con.sql(self._admit(query), *args, **kwargs)
 
     def query(self, query: Any, *args: Any, **kwargs: Any) -> Any:
         """DuckDB's `query`: another name for `sql`."""
@@ -123,17 +154,29 @@ class Connection:
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> Connection:
         """DuckDB's `execute`: runs the statement and returns this connection, to fetch from."""
-        self._con.execute(self._admit(query), *args, **kwargs)
+        with self._statements.running():
+            try:
+                self._con.execute(self._admit(query), *args, **kwargs)
+            except duckdb.Error as error:
+                reason = unattached(query, error)
+                if reason is None:
+                    raise
+                raise reason from error
         return self
 
     def executemany(self, query: Any, *args: Any, **kwargs: Any) -> Connection:
         """DuckDB's `executemany`: runs the statement once for each set of parameters."""
-        self._con.executemany(self._admit(query), *args, **kwargs)
+        with self._statements.running():
+            self._con.executemany(self._admit(query), *args, **kwargs)
         return self
 
     def cursor(self) -> Connection:
         """A second connection to the same database, with the functions too."""
         return Connection(register(self._con.cursor()))
+
+    def interrupt(self) -> None:
+        """Stop what runs: in DuckDB, and in duckanon's engines."""
+        self._statements.interrupt()
 
     def close(self) -> None:
         self._con.close()
@@ -204,7 +247,10 @@ def connect(
     """
     if role not in (None, "steward", "analyst"):
         raise InvalidInput("role must be 'steward' or 'analyst', or left out.")
-    path = os.fspath(database)
+    try:
+        path = os.fspath(database)
+    except TypeError:
+        raise InvalidInput("A database is the path of its file, or ':memory:': give a text or a Path.") from None
 
     def opened(role: str) -> duckdb.DuckDBPyConnection:
         settings = {"python_scan_all_frames": True, **(config or {}), **_locked(role)}
@@ -217,7 +263,7 @@ def connect(
         register(con, progress=progress)
         return _guarded(con) if role == "analyst" else Connection(con)
     except duckdb.Error as error:
-        reason = unopened(path, error, read_only=read_only)
+        reason = unopened(path, error, read_only=read_only) or misconfigured(error)
         if reason is None:
             raise
         raise reason from error

@@ -8,32 +8,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 import duckdb
 from sqlglot import exp
 
+from duckanon.accounting import Charge
+from duckanon.cancellation import LOOK, acquired, check, interruptible
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.functions.sqltext import exactly
-from duckanon.governance.answers import Stale, day_charged
+from duckanon.governance.answers import Stale, day_charged, has_failed, is_answered, is_stored
 from duckanon.governance.content_hash import described, fingerprint
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
-from duckanon.releases import mechanisms
+from duckanon.governance.preparations import Preparation
+from duckanon.releases import layout, mechanisms
 from duckanon.releases.available import AvailableReleases
-from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
+from duckanon.releases.mechanisms import forms, marginals
+from duckanon.releases.paid_questions import AggregatesQuestion, KeysQuestion, PaidQuestion, sought
+from duckanon.releases.preparations import FollowingQuestion
 from duckanon.releases.sizes import Values
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
+from duckanon.rewrite.algebra.moments import Now
 from duckanon.rewrite.algebra.nodes import Node, name_of
+from duckanon.rewrite.bind import bind as bind_names
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import Reading
@@ -45,6 +54,7 @@ from duckanon.rewrite.same_meaning import difference
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
 
+_SETTINGS = "SELECT system.main.current_setting('lock_configuration'), system.main.current_setting('TimeZone')"
 _SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
 # Positions in a tree, which most often are all that differs between two texts; and what is in the tree of no query.
 # In a text inside the tree quotes are escaped, so these are found outside of texts only.
@@ -97,6 +107,18 @@ class Decided:
     stands: bool = False
 
 
+@dataclass(frozen=True)
+class Content:
+    """The content of an open table. stamp: when it was read. quick: a hash that is fast. hash: that of questions."""
+
+    stamp: int | None
+    quick: object
+    hash: str
+
+
+_NO_TABLE = "It does not follow from counts and sums of the table that is prepared."
+
+
 class SharedCatalog:
     """What all guards of one instance share: a connection, and the catalog as it was last read on it.
 
@@ -108,7 +130,7 @@ class SharedCatalog:
         self.own, self.governance = own, governance
         # Threads must not use one connection at the same time.
         self.lock = RLock()
-        ((self.locked,),) = own.execute("SELECT system.main.current_setting('lock_configuration')").fetchall()
+        ((self.locked, self._zone),) = own.execute(_SETTINGS).fetchall()
         self._guards = 1
         self._databases: list[str] = []
         self._everything: Everything | None = None
@@ -116,8 +138,24 @@ class SharedCatalog:
         self._states: tuple[int, Mapping[str, LedgerState]] | None = None
         # Decisions of guards without temporary tables, by statement, parameters and day; the oldest first.
         self._decided: dict[Hashable, Decided] = {}
-        # Of the values of open tables: a hash that is fast, and the one that stands in questions. The oldest first.
-        self._contents: dict[str, tuple[object, str]] = {}
+        # Of the values of open tables, the oldest first, and the locks of those who read them.
+        self._contents: dict[str, Content] = {}
+        self._reading: dict[str, Lock] = {}
+        # What queries over open tables gave, and when.
+        self._values: dict[str, tuple[int | None, Any]] = {}
+        # A stamp that changes whenever rows may have changed; None where that is not known.
+        self.rows_stamp: Callable[[], int | None] = lambda: None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """A context in which this thread alone uses the connection. Raises Stopped if its statement is to end."""
+        while not self.lock.acquire(timeout=LOOK):
+            check()
+        try:
+            with interruptible(self.own.interrupt):
+                yield
+        finally:
+            self.lock.release()
 
     def join(self) -> SharedCatalog:
         """Count one more guard, and return this object."""
@@ -137,13 +175,20 @@ class SharedCatalog:
         with self.lock:
             self._known, self._states, self._databases = None, None, []
 
+    def now(self) -> Now:
+        """The present moment in the time zone of the instance's sessions, which none of an analyst can change."""
+        if not self.locked:
+            with self.turn():
+                ((_, self._zone),) = self.own.execute(_SETTINGS).fetchall()
+        return Now.in_zone(str(self._zone))
+
     def numbers(self) -> dict[str, int]:
         """The number of the last line of each database's ledger. Decisions hold while these do not change."""
         return {database: state.number for database, state in self.states().items()}
 
     def states(self) -> Mapping[str, LedgerState]:
         """The state of each database's ledger: the same object while nothing changes in a locked instance."""
-        with self.lock:
+        with self.turn():
             added = self.governance.ledger.added
             if not self.locked or self._states is None or self._states[0] != added:
                 if not self.locked or not self._databases:
@@ -154,7 +199,7 @@ class SharedCatalog:
 
     def decided(self, key: Hashable) -> Decided | None:
         """The decision that was kept under a key, if it still holds."""
-        with self.lock:
+        with self.turn():
             found = self._decided.get(key)
             if found is None or found.states is _NO_STATES or found.states is self.states():
                 return found
@@ -167,7 +212,7 @@ class SharedCatalog:
 
     def keep(self, key: Hashable, decided: Decided) -> None:
         """Keep a decision."""
-        with self.lock:
+        with self.turn():
             self._decided.pop(key, None)
             self._decided[key] = decided
             if len(self._decided) > _MOST_DECISIONS:
@@ -176,56 +221,125 @@ class SharedCatalog:
     def content(self, values: Values) -> str:
         """A hash of the values of an open table by which records are looked up.
 
-        Their order makes no difference. They are read each time, since that a table has changed stands nowhere; but
-        DuckDB's own hash, which is fast and may be another one in the next version, says whether they are as before.
+        Their order makes no difference. They are read again where rows may have changed since, which stands nowhere
+        but in a server; DuckDB's own hash, which is fast and may be another one in the next version, says whether they
+        are as before. Others decide meanwhile.
         """
         relation = f"({values.values})"
-        with self.lock:
-            try:
-                (quick,) = self.own.execute(_QUICK_HASH.format(relation)).fetchall()
-                known = self._contents.get(relation)
-                if known is None or known[0] != quick:
-                    known = quick, fingerprint(self.own, relation, described(self.own, relation))
-                    self._contents[relation] = known
-                    if len(self._contents) > _MOST_CONTENTS:
+        if len(self._reading) > _MOST_CONTENTS:
+            self._reading = {}
+        lock = self._reading.setdefault(relation, Lock())
+        acquired(lock)
+        try:
+            stamp, known = self.rows_stamp(), self._contents.get(relation)
+            if known is not None and stamp is not None and known.stamp == stamp:
+                return known.hash
+            with self._aside() as con:
+                (quick,) = con.execute(_QUICK_HASH.format(relation)).fetchall()
+                if known is None or known.quick != quick:
+                    found = fingerprint(con, relation, described(con, relation))
+                    known = Content(stamp, quick, found)
+                self._contents[relation] = replace(known, stamp=stamp)
+                if len(self._contents) > _MOST_CONTENTS:
+                    with suppress(StopIteration, KeyError, RuntimeError):
                         del self._contents[next(iter(self._contents))]
-                return known[1]
-            except duckdb.Error:
-                pass
+                return known.hash
+        except duckdb.Error:
+            pass
+        finally:
+            lock.release()
         # DuckDB's error may hold the name of a closed table behind a view, so it is not even the context of this one.
         raise UnsupportedQuery(_NOT_READ)
 
+    @contextmanager
+    def _aside(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection beside the shared one, for what takes long: nobody waits for it."""
+        with self.turn():
+            con = self.own.cursor()
+        with con, interruptible(con.interrupt):
+            yield con
+
     def value(self, query: str) -> Any:
         """The first row that a query over open tables alone gives; their contents are public."""
-        with self.lock:
-            try:
-                return self.own.execute(query).fetchone()
-            except duckdb.Error:
-                pass
+        stamp, known = self.rows_stamp(), self._values.get(query)
+        if known is not None and stamp is not None and known[0] == stamp:
+            return known[1]
+        try:
+            with self._aside() as con:
+                found = con.execute(query).fetchone()
+            if len(self._values) > _MOST_CONTENTS:
+                self._values = {}
+            self._values[query] = stamp, found
+            return found
+        except duckdb.Error:
+            pass
         raise UnsupportedQuery(_NOT_READ)
 
     def catalog(
         self, own: Mapping[TableName, Stored | View]
     ) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What an analyst may see now, the available releases, and the state of each database's ledger."""
-        with self.lock:
+        with self.turn():
             states = self.states()
             numbers = {database: state.number for database, state in states.items()}
             if self._known is None or self._known[0] != numbers or not self.locked:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                releases = AvailableReleases(_publications(states), taken, self.content, self.value, self._cells)
+                releases = AvailableReleases(
+                    _publications(states),
+                    taken,
+                    self.content,
+                    self.value,
+                    self._cells,
+                    self._preparations(states),
+                    self._places,
+                    self._drawn,
+                )
                 self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known
-            return visible(self._everything, governed, own), releases, states
+            seen = visible(self._everything, governed, own)
+            protected = {name: self._with_found(one) for name, one in seen.protected.items()}
+            return replace(seen, protected=protected), releases, states
+
+    def _with_found(self, one: Protected) -> Protected:
+        """A protected table with the answers that have the values of its columns which are found with noise."""
+        domains = dict(one.domains)
+        for column, domain in one.domains.items():
+            question = sought(one, column) if domain.found else None
+            if question is not None and is_stored(self.own, question.purchase):
+                domains[column] = replace(domain, table=question.path[2], listed=(layout.key(0),))
+        return replace(one, domains=domains) if domains != one.domains else one
 
     def _cells(self, question: PaidQuestion) -> int | None:
         """The number of cells of an answer, from the domains alone: no record is read. None if there are many."""
-        with self.lock:
-            found = mechanisms.cells(self.own, question, _TRIED_CELLS)
+        with self.turn():
+            found = forms.cells(self.own, question, _TRIED_CELLS)
         return found if found <= _TRIED_CELLS else None
+
+    def _preparations(self, states: Mapping[str, LedgerState]) -> dict[TableName, list[Preparation]]:
+        """What is prepared and stored of each protected table, under its current policy and in the current edition."""
+        found: dict[TableName, list[Preparation]] = {}
+        for database, state in states.items():
+            for one in sorted(state.preparations.values(), key=lambda one: one.number):
+                schema, table = one.of.identity
+                if state.is_current(one) and is_answered(self.own, database, one.key):
+                    found.setdefault(TableName(database, schema or "", table), []).append(one)
+        return found
+
+    def _drawn(self, question: PaidQuestion) -> date | None:
+        """The day on which a question was charged, if its answer is free; None for one that could not be made."""
+        with self.lock:
+            purchase = question.purchase
+            return None if has_failed(self.own, purchase) else day_charged(self.own, purchase)
+
+    def _places(self, question: FollowingQuestion) -> Any:
+        """The cells of an answer that follows from what is prepared, from the domains alone. None if there are many."""
+        if self._cells(question) is None:
+            return None
+        with self.lock:
+            return marginals.places(self.own, question)
 
 
 class Guard:
@@ -274,21 +388,51 @@ class Guard:
                     self._bind_draws(decision)
                     bind(self.without_answers(decision), self.with_invented_answers(decision), decision.has_definitions)
                 try:
-                    for question in decision.answers:
+                    keys = [one for one in decision.answers if isinstance(one, KeysQuestion)]
+                    for question in keys or decision.answers:
                         self._stand(question)
                 except Stale:
+                    continue
+                if keys:
+                    # Which cells the others have follows from what was found.
                     continue
                 # Nothing is charged for an answer that stands, and only a change takes it away.
                 decided.stands = all(step.drawn is not None for step in decision.steps if step.epsilon is not None)
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
 
+    def following(self, statement: str, table: TableName, whole: Preparation) -> list[FollowingQuestion]:
+        """The questions by which a statement would be answered, if all tables of a protected table were prepared.
+
+        There is none for a statement that does not read it. Raises UnsupportedQuery for one that also asks something
+        else.
+        """
+        shared = self._shared
+        catalog, releases, _ = shared.catalog({})
+        admitted = admit(statement)
+        if admitted.query is not None:
+            bound = bind_names(admitted.query, catalog, frozenset(self._functions), statement)
+            if table not in {name for name, _ in bound.protected}:
+                return []
+        refused: list[Callable[[], str]] = []
+        known = replace(
+            releases,
+            preparations={table: [whole]},
+            placed=lambda _: None,
+            publications={},
+            charged=lambda _: None,
+            unprepared=refused.append,
+        )
+        decision = decide(admitted, catalog, self._functions, known, shared.now(), None)
+        found = [one for one in decision.answers if isinstance(one, FollowingQuestion)]
+        if not found or len(found) < len(decision.answers):
+            raise UnsupportedQuery(refused[0]() if refused else _NO_TABLE)
+        return found
+
     def without_answers(self, decision: Decision) -> str:
         """The query of a decision with empty answers: it has the same columns, and nothing needs to be paid for it."""
-        with self._shared.lock:
-            known = {
-                TableName(*map(fold, one.path)): mechanisms.columns(self._shared.own, one) for one in decision.answers
-            }
+        with self._shared.turn():
+            known = {TableName(*map(fold, one.path)): forms.columns(self._shared.own, one) for one in decision.answers}
         return without_rows(decision.query or "", known)
 
     def with_invented_answers(self, decision: Decision) -> list[str]:
@@ -297,19 +441,24 @@ class Guard:
         If it fails whatever the number is, values of keys are why. None where there are many cells.
         """
         con = self._shared.own
-        with self._shared.lock:
+        with self._shared.turn():
             for one in decision.answers:
-                if not isinstance(one, AggregatesQuestion) or mechanisms.cells(con, one, _TRIED_CELLS) > _TRIED_CELLS:
+                if not isinstance(one, AggregatesQuestion) or forms.cells(con, one, _TRIED_CELLS) > _TRIED_CELLS:
                     return []
             known = [
-                {TableName(*map(fold, one.path)): mechanisms.invented(con, one, number) for one in decision.answers}
+                {TableName(*map(fold, one.path)): forms.invented(con, one, number) for one in decision.answers}
                 for number in _INVENTED
             ]
         return [with_relations(decision.query or "", one) for one in known]
 
+    def protected(self) -> Mapping[TableName, Protected]:
+        """The protected tables that may be asked about, with their policies."""
+        catalog, _, _ = self._shared.catalog(self._temporary())
+        return {name: one for name, one in catalog.protected.items() if one.stands}
+
     def is_constant(self, statement: str, parameters: Parameters = None) -> bool:
         """Whether a statement was decided about before, and reads and calls nothing (`SELECT 1`). Waits for nobody."""
-        key = _key(statement, parameters)
+        key = _key(statement, parameters, self._shared.now()) if self._shared.locked else None
         return self._shared.locked and key is not None and self._shared.is_constant(key)
 
     def holding(self, statement: object, text: str, parameters: Parameters = None) -> Callable[[], None]:
@@ -350,25 +499,30 @@ class Guard:
 
         The decisions of all guards without temporary tables are the same.
         """
-        key = _key(statement, parameters) if self._shared.locked else None
+        now = self._shared.now()
+        key = _key(statement, parameters, now) if self._shared.locked else None
         known = None if key is None else self._shared.decided(key)
         if known is not None and not self._temporary():
             return known
-        made = Decided(*self._decide(statement, parameters))
+        made = Decided(*self._decide(statement, parameters, now))
         # ROLLBACK, which has no query, is decided about even where temporary tables cannot be read.
-        changes = any(one.looks_up for one in made.decision.answers)
+        # That keys are found is noted in no line of a ledger.
+        changes = any(one.looks_up or isinstance(one, KeysQuestion) for one in made.decision.answers)
+        changes |= now.is_read
         if key is not None and made.decision.query is not None and not changes and not self._temporary():
             self._shared.keep(key, made)
         return made
 
-    def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
+    def _decide(
+        self, statement: object, parameters: Parameters, now: Now
+    ) -> tuple[Decision, Mapping[str, LedgerState]]:
         admitted = admit(statement_text(statement))
         try:
             catalog, releases, states = self._catalog(admitted)
             self._as_written(admitted.readings)
             if catalog.protected and admitted.query is not None and admitted.query.find(exp.Table) is not None:
                 self._name_columns(admitted.query)
-            decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
+            decision = decide(admitted, catalog, self._functions, releases, now, parameters)
             self._as_written(decision.readings, of_definitions=True)
             if decision.query is not None:
                 self._verify(admitted, decision, catalog)
@@ -397,17 +551,17 @@ class Guard:
         days = {}
         nothing: set[str] = set()
         something: set[str] = set()
-        with self._shared.lock:
+        with self._shared.turn():
             for question in decision.answers:
-                days[question.key] = day_charged(self._shared.own, question.purchase)
+                days[question.key] = question.follows or day_charged(self._shared.own, question.purchase)
                 if days[question.key] is not None:
                     continue
                 most = question.most_cells
-                if mechanisms.cells(self._shared.own, question, most) > most:
+                if forms.cells(self._shared.own, question, most) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
                     )
-                is_nothing = mechanisms.shows_nothing(self._shared.own, question)
+                is_nothing = forms.shows_nothing(self._shared.own, question)
                 (nothing if is_nothing else something).add(question.key)
         # One answer may be shown twice, and a condition around it concern one of them.
         nothing -= something
@@ -435,13 +589,16 @@ class Guard:
     def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
         """Raises BudgetExhausted if the budgets do not suffice for all answers together."""
         due = {question.key: question for question, step in self._unpaid(decision)}
-        who, after = self._shared.governance.ledger.askers.current().name, dict(states)
+        who = self._shared.governance.ledger.askers.current().name
+        beside: defaultdict[tuple[str, str], list[Charge]] = defaultdict(list)
         for question in due.values():
-            database = fold(question.location.database)
-            affordable(after[database], question.location, question.purchase.charge, who)
-            population = after[database].population(question.location)
+            database, charge = fold(question.location.database), question.purchase.charge
+            assert charge is not None, "What follows is free."
+            population = states[database].population(question.location)
             assert population is not None
-            after[database] = after[database].charged(population.name, question.epsilon, who)
+            others = beside[database, population.name]
+            affordable(states[database], question.location, charge, who, others)
+            others.append(charge)
 
     def _unpaid(self, decision: Decision) -> list[tuple[PaidQuestion, Step]]:
         steps = [step for step in decision.steps if step.epsilon is not None]
@@ -455,7 +612,7 @@ class Guard:
 
     def _bind_draws(self, decision: Decision) -> None:
         """Raises UnsupportedQuery where DuckDB cannot bind the query of a draw: before anything is charged."""
-        with self._shared.lock:
+        with self._shared.turn():
             try:
                 for question, _ in self._unpaid(decision):
                     mechanisms.bind(self._shared.own, question)
@@ -510,7 +667,7 @@ class Guard:
         if not items:
             return
         named = ", ".join([f"system.main.json_deserialize_sql({_SERIALIZED})"] * len(items))
-        with self._shared.lock:
+        with self._shared.turn():
             try:
                 asked = [column_names.text(one) for one in items]
                 texts = self._shared.own.execute(f"SELECT {named}", asked).fetchall()[0]
@@ -524,7 +681,7 @@ class Guard:
 
     def _trees(self, texts: Sequence[str]) -> list[str]:
         """DuckDB's parse trees of queries, as JSON."""
-        with self._shared.lock:
+        with self._shared.turn():
             asked = f"SELECT {', '.join([_SERIALIZED] * len(texts))}"
             return list(self._shared.own.execute(asked, list(texts)).fetchall()[0])
 
@@ -567,7 +724,14 @@ def _governed(state: LedgerState) -> Governed:
         remaining = budget.remaining if budget is not None else one.policy.epsilon
         version = state.version((schema, table)) or one.version
         protected[schema or "", table] = Protected(
-            one.policy, None, version, population.edition, remaining, one.domains
+            one.policy,
+            None,
+            version,
+            population.edition,
+            remaining,
+            one.domains,
+            renyi=population.renyi,
+            changed=state.changed,
         )
     opened = {(schema or "", table): columns for (schema, table), columns in state.opened.items()}
     published = frozenset(name for name, one in state.publications.items() if not one.withdrawn)
@@ -586,7 +750,7 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
     return found
 
 
-def _key(statement: object, parameters: Parameters) -> Hashable | None:
+def _key(statement: object, parameters: Parameters, today: date) -> Hashable | None:
     """What a decision depends on, apart from catalog and ledgers; None if the decision is not to be kept."""
     if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT:
         return None
@@ -594,7 +758,7 @@ def _key(statement: object, parameters: Parameters) -> Hashable | None:
         return None
     given = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters or ())
     # 1 and TRUE are equal in Python.
-    return statement, date.today(), parameters is None, tuple((name, type(one), repr(one)) for name, one in given)
+    return statement, today.toordinal(), parameters is None, tuple((name, type(one), repr(one)) for name, one in given)
 
 
 def statement_text(statement: object) -> str:

@@ -14,6 +14,7 @@ import pytest
 import duckanon
 from duckanon.releases import mechanisms
 from tests.amounts import sampled
+from tests.answers.checking import without_noise
 from tests.answers.equality import QUANTILE, difference, in_order, is_ordered, is_quantile, tolerance
 from tests.answers.world import STEPS, WIDTHS, all_kinds, make
 from tests.guard.truthful import truth
@@ -30,8 +31,7 @@ _QUANTILE = "quantile_of"
 @pytest.fixture(scope="module")
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
     path = make(tmp_path_factory.mktemp("answers") / "x.duckdb", seed=0.25)
-    with pytest.MonkeyPatch.context() as patch, duckanon.connect(path, role="analyst") as found:
-        patch.setattr(mechanisms, "draw", truth)
+    with without_noise(path) as found:
         yield found
 
 

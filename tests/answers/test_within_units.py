@@ -12,9 +12,8 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyRefusal
-from duckanon.releases import mechanisms
+from tests.answers.checking import made, without_noise
 from tests.answers.equality import is_quantile
-from tests.guard.truthful import truth
 
 STATEMENTS = [
     one.strip()
@@ -57,15 +56,8 @@ _CALLS = """
 
 @pytest.fixture(scope="module")
 def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
-    path = tmp_path_factory.mktemp("within") / "x.duckdb"
-    with duckanon.connect(path, role="steward", config={"threads": 1}) as steward:
-        steward.execute("SELECT setseed(0.25)").fetchall()
-        for script in (Path("fixtures/tpch/schema.sql").read_text(encoding="utf-8"), _RECORDS, _CALLS):
-            for one in script.split(";\n"):
-                if one.strip():
-                    steward.execute(one).fetchall()
-    with pytest.MonkeyPatch.context() as patch, duckanon.connect(path, role="analyst") as found:
-        patch.setattr(mechanisms, "draw", truth)
+    schema = Path("fixtures/tpch/schema.sql").read_text(encoding="utf-8")
+    with without_noise(made(tmp_path_factory.mktemp("within") / "x.duckdb", schema, _RECORDS, _CALLS)) as found:
         yield found
 
 

@@ -266,7 +266,7 @@ def test_no_epsilon_is_a_way_around(path: Path, draws: list[PaidQuestion], epsil
 
 @pytest.mark.parametrize("words", ["Conversion Error: n8 has hiv", "out of memory at 240 records"])
 def test_a_failure_is_charged_once_and_says_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    """Nor can it be had again and again: what stands after it is one answer."""
+    """Nor can it be had again and again: there is no answer after it."""
     drawn = mechanisms.draw
 
     def fail(con: Any, asked: PaidQuestion) -> Any:
@@ -285,6 +285,6 @@ def test_a_failure_is_charged_once_and_says_nothing(path: Path, monkeypatch: pyt
         assert len(said) == 1
         assert spent(con) == 2
         monkeypatch.setattr(mechanisms, "draw", drawn)
-        first = con.execute(AGED).fetchall()
-        assert con.execute(AGED).fetchall() == first
+        with pytest.raises(MachineFailure):
+            con.execute(AGED)
         assert spent(con) == 2

@@ -105,7 +105,7 @@ def test_a_key_must_depend_on_a_column(path: Path) -> None:
     sampled(
         [
             "person::VARCHAR::INTEGER = 3",
-            "1 / (person - 3) > 0",
+            "sqrt(person - 3) > 0",
             "person = 'x'",
             "person = '3.5'",
             "sqrt(person) > 3",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import duckanon
 from duckanon.errors import DuckanonError
 from duckanon.releases import mechanisms
+from duckanon.units.building import Builder
 from tests.guard.truthful import truth
 
 _TABLES = """
@@ -45,7 +49,7 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
         (
             "SELECT count(*) FROM (SELECT c, 42535295865117307932921825928971026432 AS x FROM customers WHERE c = 7 "
             "UNION SELECT c, 1.5 FROM customers)",
-            "do not fit into one type",
+            "Values of different types are compared",
         ),
     ],
 )
@@ -72,3 +76,78 @@ def test_a_subquery_for_a_value_shows_no_column_that_it_does_not_aggregate(con: 
     """DuckDB refuses it."""
     with pytest.raises(DuckanonError, match="cannot be answered"):
         con.execute("SELECT count(*) FROM customers t WHERE (SELECT count(*) + o.c FROM orders o WHERE o.c = t.c) > 3")
+
+
+@pytest.mark.parametrize("read", ["orders", "customers JOIN orders USING (c)"])
+def test_a_sum_in_a_group_is_told_to_lack_the_bounds_of_its_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    """The policy was said to offer no group sizes. With the bounds that are asked for it has an answer."""
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    path = tmp_path / "x.duckdb"
+    protected = (
+        "SELECT protect('{}', population := 'c', privacy_unit := 'c', rows_per_unit := {}, epsilon := 100, "
+        "per_query := 1{})"
+    )
+    with duckanon.connect(path, role="steward") as steward:
+        steward.execute("CREATE TABLE customers AS SELECT c FROM range(60) r(c)")
+        steward.execute("CREATE TABLE orders AS SELECT i // 3 AS c, i % 7 AS qty FROM range(180) r(i)")
+        steward.execute("CREATE MACRO closed() AS TABLE SELECT c, sum(qty) AS t FROM orders GROUP BY c")
+        steward.execute(protected.format("customers", 1, "")).fetchall()
+        steward.execute(protected.format("orders", 3, "")).fetchall()
+    sql = f"SELECT avg(t) AS a FROM (SELECT c, sum(qty) AS t FROM {read} GROUP BY c)"
+    with duckanon.connect(path, role="analyst") as analyst:
+        with pytest.raises(DuckanonError, match=r"`sum\(qty\)` cannot be answered.* bounds := {'qty': \["):
+            analyst.execute(sql)
+        with pytest.raises(DuckanonError) as refused:
+            analyst.execute("SELECT avg(t) FROM closed()")
+        assert "qty" not in str(refused.value)
+    with duckanon.connect(path, role="steward") as steward:
+        steward.execute("SELECT unprotect('orders')").fetchall()
+        steward.execute(protected.format("orders", 3, ", bounds := {'qty': [0, 6]}")).fetchall()
+    with duckanon.connect(path, role="analyst") as analyst:
+        assert isinstance(analyst, duckanon.Analyst)
+        with analyst._con.cursor() as plain:
+            assert analyst.execute(sql).fetchall() == plain.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("number", ["count(*)", "avg(o)"])
+def test_a_lateral_query_for_numbers_of_all_units_is_refused(con: duckanon.Analyst, number: str) -> None:
+    asked = f"LATERAL (SELECT {number} AS m FROM customers y JOIN orders USING (c) WHERE y.segment = x.segment) t"
+    with pytest.raises(DuckanonError, match="What may be asked"):
+        con.execute(f"SELECT count(*) FROM customers x, {asked} WHERE x.c < t.m").fetchall()
+    grouped = f"(SELECT segment, {number} AS m FROM customers JOIN orders USING (c) GROUP BY segment) t"
+    joined = f"SELECT count(*) FROM customers x, {grouped} WHERE x.segment = t.segment"
+    assert len(con.execute(joined).fetchall()) == 1
+
+
+def _averages(depth: int) -> str:
+    """Each above the average of its segment among those above the average of theirs, and so on."""
+    opened = "".join(
+        f"c{at}.c > (SELECT avg(o) FROM customers c{at + 1} JOIN orders USING (c) "
+        f"WHERE c{at + 1}.segment = c{at}.segment AND "
+        for at in range(depth)
+    )
+    return f"SELECT count(*) FROM customers c0 WHERE {opened}true{')' * depth}"
+
+
+def _groups(depth: int) -> str:
+    opened, closed = "SELECT c, max(o) - min(o) AS o FROM (" * depth, ") GROUP BY c" * depth
+    return f"SELECT count(*) FROM ({opened}SELECT c, o FROM orders{closed})"
+
+
+@pytest.mark.parametrize("nested", [_averages, _groups])
+def test_work_does_not_double_with_each_query_around_another(
+    con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch, nested: Callable[[int], str]
+) -> None:
+    made = Counter[int]()
+    real = Builder.block
+
+    def block(self: Builder, *given: Any, **named: Any) -> Any:
+        made[depth] += 1
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(Builder, "block", block)
+    for depth in (3, 7):
+        con.explain(nested(depth))
+    assert 0 < made[3] < made[7] < 9 * made[3]

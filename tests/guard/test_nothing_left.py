@@ -128,7 +128,15 @@ def test_what_does_not_fail_is_charged_once(con: Any, sql: str) -> None:
         assert spent(con) == before + 10
 
 
-@pytest.mark.parametrize("call", ["_dk_width('x', 1, 1)", '"_DK_Width"(1, 2, 3)', "_dk_quotient_end('low', 1, 2)"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "_dk_width('x', 1, 1)",
+        '"_DK_Width"(1, 2, 3)',
+        "_dk_quotient_end('low', 1, 2)",
+        "_dk_prepared_width('2;1 1;0', '1', [1])",
+    ],
+)
 def test_the_functions_behind_low_and_high_are_not_called(con: Any, call: str) -> None:
     for sql in (f"SELECT {call}", f"SELECT k, count(*) + {call} FROM t GROUP BY k", f"SELECT system.main.{call}"):
         with pytest.raises(duckanon.errors.UnsupportedQuery):

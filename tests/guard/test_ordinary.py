@@ -30,10 +30,8 @@ REFUSED = {
     "after: hand: the ten best paid": "Records of persons are protected.",
     "after: bi: Metabase largest and smallest": "shows the value of a single record",
     "after: hand: most common occupation": "shows something of single records",
-    # Moments of two columns have no declared sensitivity yet.
-    "after: hand: correlation of age and hours": "Told with noise are",
     # The pairs of 36,525 and 2,192 days are more keys than persons.
-    "after: hand: age at arrival": "A key is computed by functions that have a value for every record",
+    "after: hand: age at arrival": "The answer would have more than 1,000,000 combinations of values",
 }
 # Medians halfway between two values: told to a step of the policy.
 HALFWAY = {"before: dbt: medians", "after: hand: quartiles of income"}

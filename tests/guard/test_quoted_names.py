@@ -82,7 +82,7 @@ def test_what_a_steward_is_told_to_write_is_sql(made: tuple[Path, str, str]) -> 
     with duckanon.connect(path, role="steward") as con:
         with pytest.raises(duckdb.Error) as refused:
             con.execute(f"SELECT protect({call}, epsilon := 3, population := 'q')").fetchall()
-        undo = re.search(r"(unprotect\(.*\)) first\.", str(refused.value))
+        undo = re.search(r"(unprotect\(.*\)) first, since", str(refused.value))
         assert undo is not None
         con.execute(f"BEGIN; SELECT {undo[1]}; ROLLBACK").fetchall()
         with pytest.raises(duckdb.Error) as refused:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 import duckanon
+from duckanon.analyst import Admitted
 from duckanon.errors import BudgetExhausted, InvalidInput, PolicyRefusal, UnsupportedQuery
 
 POLICY = """
@@ -418,3 +421,33 @@ def test_what_is_fetched_is_not_disturbed(analyst: duckanon.Analyst) -> None:
         analyst.execute("FROM closed")
     assert analyst.fetchone() == (2,)
     assert len(analyst.fetchall()) == 4997
+
+
+TRIED = "SELECT max(secret) FROM closed"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [TRIED, (TRIED, None), (TRIED,), [TRIED], Admitted(TRIED), lambda: TRIED],
+    ids=lambda one: type(one).__name__,
+)
+def test_no_method_of_the_connection_runs_what_was_not_admitted(path: Path, given: Any) -> None:
+    """Whatever is public on the connection is tried with a query of a closed table, in each form that one may take."""
+    names = [one for one in dir(duckanon.Analyst) if not one.startswith("_")]
+    assert {"execute", "sql", "query", "run", "columns_of", "explain"} <= set(names)
+    for name in [*names, "fetchall"]:
+        with duckanon.connect(path, role="analyst") as con:
+            con.execute("SELECT 1 AS one").fetchall()
+            with suppress(Exception):
+                told = getattr(con, name)(given)
+                assert "canary" not in f"{told!r}"
+                assert "canary" not in f"{con.fetchall()!r}"
+
+
+def test_what_was_admitted_runs_once_and_the_last_alone(analyst: duckanon.Analyst) -> None:
+    first, last = analyst.admitted("SELECT 1 AS x"), analyst.admitted("SELECT 2 AS x")
+    with pytest.raises(PolicyRefusal, match="admitted last"):
+        analyst.run(first)
+    assert analyst.run(last).fetchall() == [(2,)]
+    with pytest.raises(PolicyRefusal, match="admitted last"):
+        analyst.run(last)

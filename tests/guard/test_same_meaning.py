@@ -29,11 +29,19 @@ SYNTAX = [
 ]
 # What the guard refuses, though DuckDB answers: fewer is better.
 REFUSED = (
-    "@ -5", "5!", "a IN [1, NULL]", "*COLUMNS", "ARRAY[1, 2]", "FOR x IN (*)", "s.upper()", "$$abc$$",
+    "@ -5", "5!", "a IN [1, NULL]", "*COLUMNS", "FOR x IN (*)", "s.upper()", "$$abc$$",
     "BY +1", ", +1", "SELECT +a",
 )  # fmt: skip
 # Columns without a name whose name is not DuckDB's: spellings that mean the same, and full names of tables.
-OTHER_NAMES = ("position('x' IN s)", "(SELECT max(a) FROM t)", "NULLS LAST)", "2 ** 3", "NOT a IS NULL", "1_000")
+OTHER_NAMES = (
+    "position('x' IN s)",
+    "(SELECT max(a) FROM t)",
+    "NULLS LAST)",
+    "2 ** 3",
+    "NOT a IS NULL",
+    "1_000",
+    "ARRAY[1, 2]",
+)
 # An argument of each type that DuckDB's functions have.
 SAMPLES = {
     "VARCHAR": "'aXb'", "INTEGER": "3", "BIGINT": "3", "DOUBLE": "0.5", "FLOAT": "0.5::FLOAT", "BOOLEAN": "true",

@@ -17,8 +17,6 @@ TOLD = [
      "in steps of a whole number", "SELECT sum(price), avg(price) FROM t"),
     ("PIVOT t ON e USING count(*) GROUP BY clinic ORDER BY clinic", "This PIVOT", "put it into FROM",
      "FROM (PIVOT t ON e USING count(*) GROUP BY clinic) ORDER BY clinic"),
-    ("SELECT count(*) FROM t WHERE cost / 2 > 50", "`cost / 2 > 50`", "compute with the constant instead",
-     "SELECT count(*) FROM t WHERE cost > 100"),
     ("SELECT low(median(age)) FROM t", "`low(median(age))`", "ask for it without", "SELECT median(age) FROM t"),
     ("SELECT clinic, median(age) FROM t GROUP BY CUBE (clinic)", "`median(age)`",
      "without ROLLUP, CUBE and GROUPING SETS", "SELECT clinic, median(age) FROM t GROUP BY clinic"),
@@ -35,10 +33,13 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
     with duckanon.connect(path, role="steward") as con:
         con.execute(
             "CREATE TABLE t AS SELECT i AS pid, i % 50 AS who, 'c' || i % 4 AS clinic, (i % 90)::INTEGER AS age, "
-            "i % 3 = 0 AS e, (i % 200 / 8)::DECIMAL(9, 2) AS price, i::DOUBLE AS cost FROM range(200) r(i); "
+            "i % 3 = 0 AS e, DATE '2024-01-01' + (i % 30)::INTEGER AS day, "
+            "DATE '2024-01-01' + (i % 70)::INTEGER AS shipped, "
+            "(i % 200 / 8)::DECIMAL(9, 2) AS price, i::DOUBLE AS cost FROM range(200) r(i); "
             "SELECT protect('t', privacy_unit := 'pid', rows_per_unit := 1, unit := 'who', max_size := 300, "
             "epsilon := 900, per_query := 1, public := ['clinic', 'age', 'e', 'cost'], "
-            "bounds := {'price': [0, 300, 0.01], 'age': [0, 100]}, domains := {'clinic': ['c0', 'c1', 'c2', 'c3'], "
+            "bounds := {'price': [0, 300, 0.01], 'age': [0, 100], 'day': [DATE '2024-01-01', DATE '2024-03-31'], "
+            "'shipped': [DATE '2024-01-01', DATE '2024-03-31']}, domains := {'clinic': ['c0', 'c1', 'c2', 'c3'], "
             "'age': {'from': 0, 'to': 89, 'step': 1}, 'e': ['true', 'false']})"
         ).fetchall()
     with duckanon.connect(path, role="analyst") as con:

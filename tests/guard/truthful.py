@@ -14,6 +14,7 @@ import pytest
 from duckanon.engines.quantiles import losses
 from duckanon.releases import mechanisms
 from duckanon.releases.measures import Ints, Measure, Quantiles
+from duckanon.releases.mechanisms import aggregates, forms, group_sizes
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
 
 
@@ -25,17 +26,17 @@ def truthful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def truth(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: Any = None) -> pa.Table:
     """The answer to a question as it would be without noise."""
-    keys, exact = mechanisms.form(con, asked), mechanisms.exact(con, asked)
+    keys, exact = forms.form(con, asked), mechanisms.exact(con, asked)
     if isinstance(asked, AggregatesQuestion):
         found = [_best(one, totals) for (one, _), totals in zip(asked.measures, exact, strict=True)]
-        return mechanisms.answer(asked, keys, found)
+        return aggregates.answer(asked, keys, found)
     assert isinstance(asked, GroupSizesQuestion)
-    ranks = mechanisms._ranks(keys, len(asked.hierarchy))
+    ranks = group_sizes.ranks_of(keys, len(asked.hierarchy))
     sizes, tables = exact[0].reshape(len(keys), asked.sizes), []
     for level in reversed(range(len(ranks))):
-        tables.append(mechanisms._level(asked, keys, ranks, level, sizes, sizes, sizes))
+        tables.append(group_sizes.level_rows(asked, keys, ranks, level, sizes, sizes, sizes))
         if level:
-            parents = [mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks)][level - 1]
+            parents = [group_sizes.parents_of(upper, lower) for upper, lower in pairwise(ranks)][level - 1]
             summed = np.zeros((int(parents.max()) + 1, asked.sizes), dtype=np.int64)
             np.add.at(summed, parents, sizes)
             sizes = summed

@@ -24,15 +24,18 @@ from duckanon.analyst import Analyst
 from duckanon.catalog.names import quoted
 from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.loss import Concentrated
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.split import Split
+from duckanon.engines.noise import Gaussian, Laplace, Noise
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.releases import mechanisms
+from duckanon.releases.events import Event, Steps
 from duckanon.releases.measures import Measure, Quantiles, Records, Sums, Units
-from duckanon.releases.mechanisms import draw
+from duckanon.releases.mechanisms import aggregates, draw, forms, group_sizes
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
 from duckanon.units.relation import Records as UnitRecords
-from tests.engines.groups.plain import privacy_loss
+from tests.engines.groups.plain import concentrated_loss, privacy_loss
 from tests.engines.seeded import Seeded
 
 # One of each kind, and each part of the order of contribution in one of them.
@@ -122,7 +125,7 @@ def difference(
 
 def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn:
     """Draw an answer with noise from a seed. con: DuckDB's own connection."""
-    form = mechanisms.form(con, one)
+    form = forms.form(con, one)
     if isinstance(one, AggregatesQuestion):
         with _noised() as noisy:
             answer = draw(con, one, Seeded(seed))
@@ -151,7 +154,7 @@ def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn
 def _noised() -> Iterator[dict[int, np.ndarray[Any, Any]]]:
     """The totals with noise, by the place of their measure; quantiles have no noise that is added."""
     seen: dict[int, np.ndarray[Any, Any]] = {}
-    real = mechanisms.noised
+    real = aggregates.noised
 
     def noised(question: AggregatesQuestion, measure: Measure, totals: Any, source: Any) -> Any:
         found = real(question, measure, totals, source)
@@ -159,7 +162,7 @@ def _noised() -> Iterator[dict[int, np.ndarray[Any, Any]]]:
             seen[[each for each, _ in question.measures].index(measure)] = found
         return found
 
-    with mock.patch.object(mechanisms, "noised", noised):
+    with mock.patch.object(aggregates, "noised", noised):
         yield seen
 
 
@@ -174,14 +177,14 @@ def _measured() -> Iterator[list[tuple[Measurements, Any]]]:
     looks: list[Any] = []
     real = release.measure
 
-    def choose(split: Split, look: Any, leaves: int, distance: int) -> Any:
+    def choose(split: Split, look: Any, leaves: int, rate: float) -> Any:
         looks.append(look)
         return np.arange(len(look)) % len(split.ways)
 
     def measure(hierarchy: Any, truth: Any, *more: Any) -> Measurements:
         found = real(hierarchy, truth, *more)
         assert looks == [] if found.look is None else looks.pop() is found.look.values
-        assert np.array_equal(found.ways, np.arange(len(found.ways)) % len(found.scales[0]))
+        assert np.array_equal(found.ways, np.arange(len(found.ways)) % len(found.noise[0]))
         seen.append((found, truth))
         return found
 
@@ -204,31 +207,34 @@ def coupled(first: Drawn, second: Drawn) -> str | None:
 
 def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesQuestion) -> tuple[release.Plan, list[np.ndarray[Any, Any]]]:
     """The groups of each level, and the plan with the noise that what is measured of them gets."""
-    leaves = mechanisms.form(con, one)
-    ranks = mechanisms._ranks(leaves, len(one.hierarchy))
-    parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
+    leaves = forms.form(con, one)
+    ranks = group_sizes.ranks_of(leaves, len(one.hierarchy))
+    parents = tuple(group_sizes.parents_of(upper, lower) for upper, lower in pairwise(ranks))
     plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one)[0].reshape(len(leaves), -1), **one.engine)
     tree = plan.hierarchy.ordered
     return plan, list(tree.levels(plan.groups[plan.hierarchy.order[-1]]))
 
 
-def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> list[tuple[Fraction, Fraction]]:
-    """For each measure, by how much a change of records moves the exact values (L1), and what the noise is made for.
+def _loss(plan: release.Plan, before: Any, after: Any) -> Fraction:
+    loss = concentrated_loss if isinstance(plan.split.loss, Concentrated) else privacy_loss
+    return loss(plan, before, after)
 
-    Of group sizes, the privacy loss of all levels together, and epsilon. change: SQL that adds or removes one privacy
-    unit; it is rolled back.
+
+def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> list[tuple[Fraction, Fraction]]:
+    """For each measure, by how much a change of records moves the exact values, and what the noise is made for.
+
+    For Laplace noise in all (L1), for Gaussian noise the squares of the changes added up.
+
+    Of group sizes, the privacy loss of all levels together, and epsilon or rho. change: SQL that adds or removes one
+    privacy unit; it is rolled back.
     """
     if isinstance(one, GroupSizesQuestion):
         plan, before = levels(con, one)
-        made = [one.epsilon]
+        made = [plan.split.loss.total]
     else:
         assert isinstance(one, AggregatesQuestion)
         before = mechanisms.exact(con, one)
-        wholes = [each.whole if isinstance(each, Sums) else 1 for each, _ in one.measures]
-        made = [
-            one.noise(each) * one.epsilon * share * whole
-            for (each, share), whole in zip(one.measures, wholes, strict=True)
-        ]
+        made = [_made_for(one, each, share) for each, share in one.measures]
     con.begin()
     try:
         con.execute(change).fetchall()
@@ -236,10 +242,27 @@ def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> lis
     finally:
         con.rollback()
     if isinstance(one, GroupSizesQuestion):
-        distances = [privacy_loss(plan, before, after)]
+        distances = [_loss(plan, before, after)]
     else:
-        distances = [Fraction(int(np.abs(a - b).sum())) for a, b in zip(before, after, strict=True)]
+        squared = [one.renyi is not None and isinstance(one.noise(each), Gaussian) for each, _ in one.measures]
+        powers = [2 if each else 1 for each in squared]
+        distances = [
+            Fraction(int((np.abs(a - b) ** power).sum())) for a, b, power in zip(before, after, powers, strict=True)
+        ]
     return list(zip(distances, made, strict=True))
+
+
+def _made_for(one: AggregatesQuestion, each: Measure, share: Fraction) -> Fraction:
+    """How much a unit may move a measure, by the noise that it gets and the price of it."""
+    noise, price = one.noise(each), one.epsilon * share
+    if not isinstance(noise, Noise):
+        return Fraction(one.moved(each).distance)
+    drawn = noise.times(each.whole)
+    if isinstance(drawn, Gaussian):
+        assert one.renyi is not None
+        return drawn.variance * 2 * one.renyi.rho(price)
+    assert isinstance(drawn, Laplace)
+    return drawn.scale * (price if one.renyi is None else one.renyi.pure(price))
 
 
 def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
@@ -308,6 +331,13 @@ def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None 
 # --- contribution -----------------------------------------------------------------------------------------------------
 
 
+def _place(event: Event) -> str:
+    """The place of a record among an event's outcomes, as SQL."""
+    if isinstance(event, Steps):
+        return f"coalesce(({event.sql}) - ({event.low}), {event.last})"
+    return f"(CASE {' '.join(f'WHEN {test} THEN {at}' for at, test in enumerate(event))} ELSE {len(event)} END)"
+
+
 def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: int | None = None) -> str | None:
     """Where the exact totals are not the sum of what each unit contributes, or a unit contributes another number.
 
@@ -320,14 +350,13 @@ def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: 
     bases = [f"b{at}" for at in range(len(one.keys))]
     outcomes = [f"e{at}" for at in range(len(one.events))]
     told = ", ".join([*(f"CAST({each} AS VARCHAR)" for each in bases), *outcomes]) or "0"
-    cells = set(con.execute(f"SELECT {told} FROM ({mechanisms._form(one)})").fetchall())
+    cells = set(con.execute(f"SELECT {told} FROM ({forms.cells_of(one)})").fetchall())
     for unit in units(con, one)[:most]:
         own = _alone(con, one, unit)
         total = [each + mine for each, mine in zip(total, own, strict=True)]
         tests = [unit, *(f"({test})" for test in one.filter)]
         shown = [f"CAST({quoted([key.column])} AS VARCHAR)" for key in one.keys] + [
-            f"(CASE {' '.join(f'WHEN {test} THEN {at}' for at, test in enumerate(event))} ELSE {len(event)} END)"
-            for event in one.events
+            _place(event) for event in one.events
         ]
         rows = con.execute(f"SELECT {', '.join(shown) or '0'} FROM {table} WHERE {' AND '.join(tests)}").fetchall()
         known = [row for row in rows if not shown or row in cells]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from duckanon.analyst import Analyst
 from duckanon.errors import DuckanonError
-from duckanon.releases import mechanisms
+from duckanon.releases.mechanisms import forms
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from duckanon.units.relation import Answered
 from tests.noninterference.statements import sent
@@ -47,4 +47,4 @@ def _stands_on_another(asked: PaidQuestion) -> bool:
 
 def _cells(con: Analyst, asked: PaidQuestion) -> int:
     with con._con.cursor() as raw:
-        return mechanisms.cells(raw, asked)
+        return forms.cells(raw, asked)

@@ -8,9 +8,10 @@ decisions, the catalog, budgets and the ledger.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -20,9 +21,14 @@ import pyarrow as pa
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms
 from duckanon.releases.measures import Measure, Quantiles, Sums
-from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
+from duckanon.releases.mechanisms import aggregates, forms, group_sizes, marginals
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, KeysQuestion, PaidQuestion
+from duckanon.releases.preparations import FollowingQuestion, PreparationQuestion
 from duckanon.rewrite import rule_context
+from duckanon.rewrite.decision import Decision, Verdict
 
+# Values of keys that are found with noise.
+_TEXTS, _DAYS = ["cold", "flu", "gout", "it's"], [date(2020, 1, day) for day in range(1, 20)]
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be
 # cut, or followed by blanks.
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d[ T]\d[\d:.]*([+-]\d\d(:\d\d)?)?\u2026? *|datetime\.datetime\([^)]*\)")
@@ -42,22 +48,47 @@ _SEEN = (
     "FROM policies()",
     "FROM publications()",
     "FROM editions()",
+    "FROM prepared()",
 )
 
 
 def injected(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: object = None) -> pa.Table:
     """An answer that follows from the question's key and its form: no record is read."""
-    keys, noise = mechanisms.form(con, asked), np.random.default_rng(int(asked.key[:12], 16))
+    noise = np.random.default_rng(int(asked.key[:12], 16))
+    if isinstance(asked, FollowingQuestion):
+        # It follows from what was injected before.
+        return marginals.following(con, asked)
+    if isinstance(asked, PreparationQuestion):
+        return _measured(asked, noise)
+    keys = forms.form(con, asked)
     if isinstance(asked, AggregatesQuestion):
         noisy = [noise.integers(*_range(one), (len(keys), _width(one))) for one, _ in asked.measures]
-        return mechanisms.answer(asked, keys, noisy)
+        return aggregates.answer(asked, keys, noisy)
+    if isinstance(asked, KeysQuestion):
+        values: Sequence[Any] = _TEXTS if asked.type == "VARCHAR" else _DAYS if asked.type == "DATE" else range(40)
+        return pa.table({"k0": pa.array([one for one in values if noise.random() < 0.6])})
     assert isinstance(asked, GroupSizesQuestion)
-    ranks = mechanisms._ranks(keys, len(asked.hierarchy))
+    ranks = group_sizes.ranks_of(keys, len(asked.hierarchy))
     levels = []
     for level, rank in enumerate(ranks):
         groups = noise.integers(0, 9, (len(np.unique(rank)), asked.sizes))
-        levels.append(mechanisms._level(asked, keys, ranks, level, groups, groups, groups + 1))
+        levels.append(group_sizes.level_rows(asked, keys, ranks, level, groups, groups, groups + 1))
     return pa.concat_tables(levels)
+
+
+def _measured(asked: PreparationQuestion, noise: np.random.Generator) -> pa.Table:
+    """Measurements of the form of a preparation."""
+    sizes = [int(np.prod(asked.design.workload.shape(table))) for table in asked.design.measured]
+    whole = [asked.design.workload.whole(table) for table in asked.design.measured]
+    return pa.table(
+        {
+            "marginal": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            "cell": np.concatenate([np.arange(one, dtype=np.int64) for one in sizes]),
+            "n": np.concatenate(
+                [noise.integers(-5 * each, 50 * each, one) for one, each in zip(sizes, whole, strict=True)]
+            ),
+        }
+    )
 
 
 def _range(measure: Measure) -> tuple[int, int]:
@@ -205,10 +236,26 @@ WAYS: dict[str, Callable[[Analyst, Sent], list[Any]]] = {
 }
 
 
+# What DuckDB draws for each run of its own: of an analyst's temporary table anybody may sample.
+_BY_CHANCE = re.compile(r"\b(random|uuid|gen_random_uuid)\s*\(|\b(USING|TABLE)\s*SAMPLE\b(?!.*REPEATABLE)", re.I | re.S)
+
+
+def is_by_chance(sql: str) -> bool:
+    """Whether the rows of a statement may differ from one run to the next on the same records."""
+    return _BY_CHANCE.search(sql) is not None
+
+
+def _reads_no_answer(decision: Decision | None) -> bool:
+    """Whether a statement runs as it is, over what an analyst may read."""
+    return decision is not None and not decision.answers and all(one.verdict == Verdict.RUNS for one in decision.steps)
+
+
 def observe(con: Analyst, sent: Sent) -> str:
-    """All that the sender of a statement observes, as text."""
+    """All that the sender of a statement observes, as text; of one that samples what is open, not the rows."""
     try:
         seen = WAYS[sent.way](con, sent)
+        if is_by_chance(sent.sql) and _reads_no_answer(con.decision):
+            seen = ["rows by chance"]
     except Exception as error:
         seen = ["error", *_error(error)]
     decision = con.decision

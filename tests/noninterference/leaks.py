@@ -16,6 +16,7 @@ from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.releases import mechanisms, noise
+from duckanon.releases.mechanisms import aggregates, contribution, forms, reading
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
@@ -47,13 +48,13 @@ def a_count_decides(patch: Patch) -> None:
 
 def domain_of_the_data(patch: Patch) -> None:
     """The keys of an answer are those that records have."""
-    real = mechanisms._form
+    real = forms.cells_of
 
     def form(asked: PaidQuestion) -> str:
         records = f'"{asked.location.schema}"."{asked.location.name}"'
         return re.sub(r'"[^"]*"\.duckanon\."domain_\w+"', records, real(asked))
 
-    patch.setattr(mechanisms, "_form", form)
+    patch.setattr(forms, "cells_of", form)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def value_in_an_error(patch: Patch) -> None:
 
     def ensure(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         with self._ledger.cursor() as con:
-            charged = real(self, con, question)
+            charged = real(self, con, question, question.charge)
             try:
                 self._store(question, draw(con))
             except Exception as error:
@@ -122,28 +123,28 @@ def repeat_by_content(patch: Patch) -> None:
 
 def empty_cells_dropped(patch: Patch) -> None:
     """Cells without records have no row."""
-    real = mechanisms._BY_KIND[AggregatesQuestion]
+    real = mechanisms.BY_KIND[AggregatesQuestion]
 
     def aggregates(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
         return real.draw(con, asked, source).filter(pa.array(mechanisms.exact(con, asked)[0].sum(axis=1) > 0))
 
-    patch.setitem(mechanisms._BY_KIND, AggregatesQuestion, real._replace(draw=aggregates))
+    patch.setitem(mechanisms.BY_KIND, AggregatesQuestion, real._replace(draw=aggregates))
 
 
 def unbounded(patch: Patch) -> None:
     """All records of a unit count."""
-    patch.setattr(mechanisms, "_bounded", lambda asked: "_dk_bounded AS (SELECT * FROM _dk_placed)")
+    patch.setattr(contribution, "bounded", lambda asked: "_dk_bounded AS (SELECT * FROM _dk_placed)")
 
 
 def first_of_all(patch: Patch) -> None:
     """The first records are picked over all units together."""
     first = "_dk_bounded AS (SELECT * FROM _dk_placed QUALIFY row_number() OVER (ORDER BY hash(cell), cell, u) <= 10 * "
-    patch.setattr(mechanisms, "_bounded", lambda asked: f"{first}{asked.contributions})")
+    patch.setattr(contribution, "bounded", lambda asked: f"{first}{asked.contributions})")
 
 
 def bounded_before_the_filter(patch: Patch) -> None:
     """The first records of a unit are picked before the filter."""
-    real = mechanisms._placed
+    real = reading.placed
 
     def placed(con: duckdb.DuckDBPyConnection, asked: Any) -> str:
         path = ".".join(f'"{one}"' for one in asked.location.path)
@@ -151,23 +152,23 @@ def bounded_before_the_filter(patch: Patch) -> None:
         first = f"(FROM {path} QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY rowid) <= {asked.contributions})"
         return real(con, asked).replace(f"FROM {path} AS", f"FROM {first} AS")
 
-    patch.setattr(mechanisms, "_placed", placed)
+    patch.setattr(reading, "placed", placed)
 
 
 def keys_by_collation(patch: Patch) -> None:
     """Keys are compared as the column's collation says."""
-    patch.setattr(mechanisms, "_compared", lambda name, one: f"CAST({name} AS VARCHAR) COLLATE NOCASE")
+    patch.setattr(reading, "compared", lambda name, one: f"CAST({name} AS VARCHAR) COLLATE NOCASE")
 
 
 def noise_of_the_count(patch: Patch) -> None:
     """The noise is narrower where there are few records."""
-    real = mechanisms.noised
+    real = aggregates.noised
 
     def noised(asked: Any, measure: Any, exact: Any, source: Any) -> Any:
-        narrow = exact + double_geometric(asked.noise(measure) / 4, exact.shape, source)
+        narrow = exact + double_geometric(asked.noise(measure).scale / 4, exact.shape, source)
         return real(asked, measure, exact, source) if exact.sum() > 20 else narrow
 
-    patch.setattr(mechanisms, "noised", noised)
+    patch.setattr(aggregates, "noised", noised)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------

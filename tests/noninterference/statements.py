@@ -48,6 +48,15 @@ _TOTAL = (
     "floor(age / 10) * 10 < {i}0", "age + {i} > 18", "abs(income) > {i}", "coalesce(age, {i}) < 18",
     "CASE WHEN age < 18 THEN 'young' ELSE 'grown' END = 'young'", "month(born) = {i}", "year(seen) > 199{i}",
     "date_trunc('year', born) = DATE '1999-01-01'", "born > current_date - INTERVAL {i} YEAR", "age > {i}.5",
+    "seen >= '2024-01-01T00:00:00Z'", "seen < timestamp with time zone '2024-01-01 02:00:00+02'",
+    "born = TO_DATE('03/02/1999', 'DD/MM/YYYY')",
+    "seen <= TO_TIMESTAMP('1999-02-03 04:05:06.000007', 'YYYY-MM-DD HH24:MI:SS.US')",
+    "seen > now() - INTERVAL '{i} years'", "seen BETWEEN localtimestamp - INTERVAL '{i}' month AND current_timestamp",
+    "date_trunc('month', CAST(born AS TIMESTAMP)) < date_trunc('month', now())", "born >= (SELECT current_date - {i}0)",
+    "born::timestamp AT TIME ZONE 'UTC' < timestamptz '2024-01-01 00:00:00+00'", "extract(epoch FROM seen) > {i}e8",
+    "strftime(born, '%Y-%m') = '1999-02'", "date(seen) = DATE '2024-01-01'", "trunc(age) > {i}", "epoch(born) < {i}",
+    "age = ANY (ARRAY[{i}, 18])", "age <> ALL ('{1,18}'::int[])", "sex = ANY ('{x,y}')", "age IN (VALUES (1), ({i}))",
+    "age >= ALL ([{i}, 7])", "seen::date = to_timestamp({i}e8)::date", "hour(seen) = extract(hour FROM now())",
     "week(born) = {i}", "upper(m) = 'A'", "pid = hid", "d > 3.335", "starts_with(name, 'a')",
 )  # fmt: skip
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from duckanon.engines.noise import Gaussian
+from duckanon.releases.paid_questions import AggregatesQuestion
 from tests.noninterference import leaks
 from tests.noninterference.__main__ import compare
 from tests.noninterference.answers import asked, contribution, difference, moved, questions, too_far
@@ -19,6 +21,8 @@ from tests.noninterference.worlds import Facts, Pair, make, opened
 
 # Each person's records count up to twice; nothing is published, and the budget is large.
 FACTS = Facts(1, "person", 2, False, False, False, "3000", "NULL")
+# The same with a delta: noise is Gaussian where that is nearer to the truth.
+WITH_DELTA = replace(FACTS, delta="1e-9")
 STATEMENTS = 100
 _TWINS = "that the harness sees leaks: a test of the test"
 BY_STATE = "SELECT state, count(*) FROM persons GROUP BY state"
@@ -42,6 +46,21 @@ def pair(made: Path, tmp_path: Path) -> Iterator[Pair]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def made_with_delta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("noninterference") / "delta"
+    with injecting():
+        make(folder, WITH_DELTA)
+    return folder
+
+
+@pytest.fixture
+def pair_with_delta(made_with_delta: Path, tmp_path: Path) -> Iterator[Pair]:
+    shutil.copytree(made_with_delta, tmp_path / "delta")
+    with injecting(), opened(tmp_path / "delta", WITH_DELTA) as found:
+        yield found
+
+
 # --- both halves ------------------------------------------------------------------------------------------------------
 
 
@@ -56,6 +75,10 @@ def test_nothing_differs_between_databases_of_equal_public_facts(pair: Pair, see
     assert not comparison.unexpected, comparison.unexpected[0]
     # Of what is neither refused nor an error of DuckDB's there must be enough for the test to mean something.
     assert comparison.ran > statements // 10
+
+
+def test_nothing_differs_with_a_delta(pair_with_delta: Pair) -> None:
+    test_nothing_differs_between_databases_of_equal_public_facts(pair_with_delta, 5, STATEMENTS)
 
 
 # Long runs found these: what they raised was no sentence of ours.
@@ -83,6 +106,12 @@ def test_each_kind_of_answer_alone(pair: Pair) -> None:
         assert too_far(second, one, 3) is None, one.what
         kinds.add(one.kind)
     assert kinds == {"aggregates", "group sizes"}
+
+
+def test_each_kind_of_answer_alone_with_a_delta(pair_with_delta: Pair) -> None:
+    test_each_kind_of_answer_alone(pair_with_delta)
+    found = [one for one in questions(pair_with_delta.first, "pid") if isinstance(one, AggregatesQuestion)]
+    assert any(isinstance(one.noise(each), Gaussian) for one in found for each, _ in one.measures)
 
 
 def test_what_each_unit_contributes(pair: Pair) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import duckanon
 from duckanon.analyst import Analyst
+from duckanon.catalog.names import literal
 
 UNITS = ("record", "person", "household")
 _SIZES = (0, 1, 2, 7, 60, 300)
@@ -73,6 +74,24 @@ _CLOSED = {
     "second": "CREATE TABLE wages (wage BIGINT, more INTEGER); CREATE VIEW payment AS FROM wages; "
     "CREATE TABLE stat AS SELECT 'S9' AS state; CREATE INDEX by_wage ON wages (wage)",
 }
+# What a steward prepares, in worlds with a delta: columns of the records, and such as are looked up in open tables.
+_LOOKED_UP = (
+    "SELECT s.rank, p.sick, count(*) FROM persons p JOIN states s ON p.state = s.state GROUP BY ALL",
+    "SELECT sex, sum(s.rank) FROM persons p JOIN states s ON p.state = s.state GROUP BY sex",
+    "SELECT m, count(*) FROM persons WHERE county IN (SELECT county FROM counties WHERE state = 'S1') GROUP BY m",
+)
+PREPARED = f"""
+FROM prepare('persons', epsilon := 3, buy := true, queries := [{", ".join(map(literal, _LOOKED_UP))}],
+  by := [['state', 'sick', 'vote'], ['sex', 'm'], ['state', 'age'], []])
+"""
+# The same of a linked table, with what is looked up in records of the same unit, whose column has a name.
+_LINKED = (
+    "SELECT b.state, sum(quantity) FROM bills b JOIN stays s ON b.stay = s.stay WHERE b.sick GROUP BY b.state",
+    "SELECT b.sick, count(*) FROM bills b JOIN stays s ON b.stay = s.stay "
+    "WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.{unit} = s.{unit} AND v.sick) GROUP BY b.sick",
+    "SELECT sick, count(*) FROM bills b WHERE EXISTS (SELECT 1 FROM bills o WHERE o.stay = b.stay AND o.age > 40) "
+    "GROUP BY sick",
+)
 # Asked before the records change, so that the answers stand.
 _EARLIER = (
     "SELECT count(*) FROM persons",
@@ -85,7 +104,8 @@ _EARLIER = (
 class Facts:
     """What is public of a pair of databases. unit: of UNITS. contributions: records of a unit that count.
 
-    published: whether counts and a k-anonymous copy are published, which were made from other records.
+    published: whether counts and a k-anonymous copy are published, which were made from other records. delta: of the
+    population, NULL for none. prepared: whether tables are.
     """
 
     seed: int
@@ -96,6 +116,8 @@ class Facts:
     collated: bool
     epsilon: str
     per_edition: str
+    delta: str = "NULL"
+    prepared: bool = False
 
     @staticmethod
     def of(seed: int) -> Facts:
@@ -112,7 +134,22 @@ class Facts:
             rng.random() < 0.1,
             epsilon,
             rng.choice(["NULL", "NULL", "NULL", "50"]),
+            delta := rng.choice(["NULL", "1e-9"]),
+            delta != "NULL" and rng.random() < 0.5,
         )
+
+    def following(self) -> list[str]:
+        """Queries that follow from what is prepared by way of look-ups."""
+        if self.unit == "record":
+            return [*_LOOKED_UP]
+        unit = {"person": "pid", "household": "household_id"}[self.unit]
+        return [*_LOOKED_UP, *(one.format(unit=unit) for one in _LINKED)]
+
+    def preparations(self) -> list[str]:
+        """What a steward prepares."""
+        linked = ", ".join(map(literal, self.following()[len(_LOOKED_UP) :]))
+        of_bills = f"FROM prepare('bills', epsilon := 3, buy := true, queries := [{linked}])"
+        return [PREPARED, of_bills] if linked else [PREPARED]
 
     def policies(self) -> list[str]:
         """The steward's calls, in order."""
@@ -124,7 +161,7 @@ class Facts:
         cap = "" if self.per_edition == "NULL" else f"per_edition := {self.per_edition},"
         # Two tables are of one population where a column tells the unit in both.
         population = "" if self.unit == "record" else "population := 'folk',"
-        budget = f"epsilon := {self.epsilon}, {population} {cap} {unit}"
+        budget = f"epsilon := {self.epsilon}, delta := {self.delta}, {population} {cap} {unit}"
         return [
             "open_table('states')",
             "open_table('counties')",
@@ -196,6 +233,8 @@ def made(path: Path, facts: Facts, which: str) -> None:
         con.execute(_CLOSED[which])
         for one in facts.policies():
             con.execute(f"SELECT {one}").fetchall()
+        for one in facts.preparations() if facts.prepared else ():
+            con.execute(one).fetchall()
         if facts.collated:
             # A table that was built again under its policy may have a collation. Then it answers nothing until a
             # steward settles it, so only a few pairs have one, and no earlier answers.
