@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 import duckdb
 
-from duckanon.analyst import Analyst
+from duckanon.analyst import MOST_SHOWN, Analyst
 from duckanon.catalog.names import fold
 from duckanon.connection import Connection
 from duckanon.governance.concurrency import Asker, Askers, asking
 from duckanon.rewrite.decision import Decision
 from duckanon.server import types
 from duckanon.server.catalog_names import as_postgresql
+from duckanon.server.commands import CopyIn
 from duckanon.server.errors import PgError
+from duckanon.server.interval_columns import with_intervals
 from duckanon.server.lexer import parameters, tokens, with_parameters
+from duckanon.server.loading import Loading
+from duckanon.server.noise_comments import Comment, comments
 from duckanon.server.parameter_types import Columns, parameter_types
 from duckanon.server.recorded import DEFINED, names, recording
 from duckanon.server.returning import is_change, returned
 from duckanon.server.turns import Turns
 from duckanon.server.types import BY_OID, PgType, pg_type
 
+T = TypeVar("T")
 _QUERIES = {"select", "with", "from", "values", "table", "("}
 # Statements about tables and queries. They read no record of a protected table, so they may run to get their columns.
 _ABOUT = {"show", "describe", "desc", "explain", "pragma"}
 _CHUNK = 2_000
+# How often a decision is made again because something changed.
+_TRIES = 3
 # The most rows of unfinished results that a connection keeps in memory when another statement runs.
 _MOST_KEPT = 200_000
 _COLUMNS = """
@@ -69,10 +76,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Visible:
-    """Names and types. columns: database, schema, table, column, type, is_nullable. tables: the first three, kind."""
+    """Names and types. columns: database, schema, table, column, type, is_nullable. tables: the first three, kind.
+
+    comments: on tables and columns whose numbers get noise.
+    """
 
     columns: Sequence[tuple[Any, ...]]
     tables: Sequence[tuple[Any, ...]]
+    comments: Sequence[Comment] = ()
 
 
 @dataclass
@@ -80,7 +91,7 @@ class Result:
     """The result of a statement. columns: None for a statement without rows. tag: without the number of rows.
 
     changed: the number of rows that the statement wrote, if it did. fetch: gives the next rows, none at the end.
-    decision: of the guard, for an analyst's statement. spent: what was charged.
+    decision: of the guard, for an analyst's statement. spent: what was charged. noise: what is said of its noise.
     """
 
     tag: str
@@ -89,12 +100,23 @@ class Result:
     changed: int | None = None
     decision: Decision | None = None
     spent: Fraction = Fraction(0)
+    noise: str | None = None
 
 
 class Catalogs(Protocol):
-    """Answers a user's statements about the catalog, from names and types that the user may see."""
+    """Answers a user's statements about the catalog, from names and types that the user may see.
 
-    def fill(self, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> None:
+    process: the number of the session that asks.
+    """
+
+    process: int
+
+    def fill(
+        self,
+        columns: Iterable[Sequence[Any]],
+        tables: Iterable[Sequence[Any]],
+        comments: Iterable[Comment] = (),
+    ) -> None:
         """What the user may see, as Backend.visible gives it."""
         ...
 
@@ -125,15 +147,36 @@ class Gate:
     def __init__(self, askers: Askers, forget: Callable[[], None]) -> None:
         self.turns, self.askers, self.forget, self.epoch = Turns(), askers, forget, 0
         self._lock = Lock()
+        self._writers = self._written = 0
+
+    @property
+    def rows_stamp(self) -> int | None:
+        """A stamp that changes whenever a user has written rows; None while one writes."""
+        with self._lock:
+            return None if self._writers else self._written
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A context in which rows are written."""
+        with self._lock:
+            self._writers += 1
+        try:
+            yield
+        finally:
+            self.forget()
+            with self._lock:
+                self._writers -= 1
+                self._written += 1
 
     @contextmanager
     def change(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
         """A context in which something changes that decisions about statements depend on."""
         with self.turns.change(check):
             try:
-                yield
+                with self.writing():
+                    yield
             finally:
-                self.forget()
+                # Only after the catalog was forgotten: who reads this epoch must not decide by the catalog before.
                 with self._lock:
                     self.epoch += 1
 
@@ -141,17 +184,22 @@ class Gate:
 class Backend:
     """A user's connection. One statement runs at a time; only `cancel` may be called meanwhile.
 
-    check: called where a statement waits, and before it runs; raises what ends it.
+    interrupt: stops what DuckDB runs on it. check: called where a statement waits, and before it runs; raises what ends
+    it.
     """
 
     role = ""
 
-    def __init__(self, con: Analyst | Connection, gate: Gate, user: str) -> None:
-        self._con, self._gate, self._user = con, gate, user
+    def __init__(
+        self, con: Analyst | Connection, gate: Gate, user: str, interrupt: Callable[[], None] = lambda: None
+    ) -> None:
+        self._con, self._gate, self._user, self._interrupt = con, gate, user, interrupt
         self._open: _Rows | None = None
         self._kept: WeakSet[_Rows] = WeakSet()
         self.check: Callable[[], None] = lambda: None
         self._own_changes = 0
+        # Whether the ends of intervals are shown beside noisy numbers.
+        self.has_intervals = False
         self._visible: tuple[tuple[int, int], Visible] | None = None
 
     @property
@@ -163,11 +211,35 @@ class Backend:
         """What this user may see of the catalog."""
         if self._visible is None or self._visible[0] != self.stamp:
             self._keep_open()
-            stamp = self.stamp
-            with self._gate.turns.statement(self.check):
-                columns, tables = (self._con.execute(one).fetchall() for one in (_COLUMNS, _TABLES))
-            self._visible = stamp, Visible(columns, tables)
+            self._visible = self._settled(self._seen)
         return self._visible[1]
+
+    def _seen(self) -> tuple[tuple[int, int], Visible]:
+        stamp = self.stamp
+        columns, tables = (self._con.execute(one).fetchall() for one in (_COLUMNS, _TABLES))
+        return stamp, Visible(columns, tables, tuple(self._comments(columns)))
+
+    def _settled(self, decide: Callable[[], T], begin: Callable[[], None] = lambda: None) -> T:
+        """What `decide` returns, called again if something changed meanwhile that decisions depend on.
+
+        begin: called afterwards, before anything else changes. Changes wait for no more than that, as a rule.
+        """
+        for _ in range(_TRIES):
+            epoch = self._gate.epoch
+            found = decide()
+            with self._gate.turns.statement(self.check):
+                if self._gate.epoch == epoch:
+                    begin()
+                    return found
+        # Changes follow each other faster than the statement is decided about: now they wait for it.
+        with self._gate.turns.statement(self.check):
+            found = decide()
+            begin()
+            return found
+
+    def _comments(self, columns: Sequence[tuple[Any, ...]]) -> Iterable[Comment]:  # noqa: ARG002
+        """The comments on columns that the user sees, and on their tables."""
+        return ()
 
     def parameter_types(self, text: str, declared: Sequence[int]) -> list[int]:
         """The oids of a statement's parameters. declared: those that the client chose, 0 where it did not."""
@@ -190,6 +262,7 @@ class Backend:
 
         oids: of its parameters.
         """
+        text = self._with_intervals(text)
         filled = with_parameters(text, [f"CAST(NULL AS {_name(one)})" for one in oids])
         if is_change(filled):
             filled = returned(filled) or ""
@@ -197,15 +270,22 @@ class Backend:
         if first not in _QUERIES | _ABOUT | {"summarize"}:
             return None
         self._keep_open()
-        with self._gate.turns.statement(self.check):
-            if first in _QUERIES:
-                rows = self._con.execute(f"DESCRIBE {filled}").fetchall()
-                shown = as_postgresql(text, [name for name, *_ in rows])
-                return [Column(name, pg_type(kind)) for name, (_, kind, *_) in zip(shown, rows, strict=True)]
-            self._con.execute(self._like(first) or filled)
-            found = self._described(text)
-            self._con.fetchall()
-            return found
+        if first in _QUERIES:
+            rows = self._settled(lambda: self._columns_of(filled))
+            shown = as_postgresql(text, [name for name, *_ in rows])
+            return [Column(name, pg_type(kind)) for name, (_, kind, *_) in zip(shown, rows, strict=True)]
+        return self._settled(lambda: self._columns_like(text, self._like(first) or filled))
+
+    def _columns_like(self, text: str, like: str) -> list[Column]:
+        """The columns of a statement that one with the same columns has, which runs."""
+        self._con.execute(like)
+        found = self._described(text)
+        self._con.fetchall()
+        return found
+
+    def _columns_of(self, query: str) -> list[Any]:
+        """What DESCRIBE says of a query."""
+        return list(self._con.execute(f"DESCRIBE {query}").fetchall())
 
     def run(self, text: str, values: Sequence[Any]) -> Result:
         """Run a statement. Rows that are not fetched before the next statement runs are kept in memory.
@@ -218,6 +298,10 @@ class Backend:
         """As `run`, called from the event loop; None for a statement that could wait or take long."""
         return None
 
+    def load(self, command: CopyIn) -> Loading:  # noqa: ARG002
+        """Begin to take rows in bulk. Raises PgError for those who may not."""
+        raise PgError("42501", "COPY ... FROM STDIN is for stewards: INSERT the rows into a temporary table.")
+
     def begin(self) -> None: ...
 
     def commit(self) -> None: ...
@@ -225,10 +309,15 @@ class Backend:
     def rollback(self) -> None: ...
 
     def cancel(self) -> None:
-        self._con.interrupt()
+        """Interrupt what DuckDB runs on the connection."""
+        self._interrupt()
 
     def close(self) -> None:
         self._con.close()
+
+    def _with_intervals(self, text: str) -> str:
+        """The statement that runs in place of one: with the ends of intervals, if they are to be shown."""
+        return text
 
     def _like(self, first: str) -> str:
         """A statement with the same columns as one with this first word; '' if the statement itself may run."""
@@ -244,32 +333,43 @@ class Backend:
         if self._open is not None:
             self._open.keep(_MOST_KEPT - sum(one.kept for one in self._kept))
             self._open = None
+        self._end_reading()
+
+    def _end_reading(self) -> None:
+        """End what the last statement reads, all of which was fetched."""
 
     def _rows(self) -> _Rows:
-        self._open = _Rows(self._con)
+        self._open = _Rows(self._con, self._end_reading)
         self._kept.add(self._open)
         return self._open
 
 
 class _Rows:
-    """The rows of a result on a connection."""
+    """The rows of a result on a connection. ended: called when all were fetched."""
 
-    def __init__(self, con: Analyst | Connection) -> None:
+    def __init__(self, con: Analyst | Connection, ended: Callable[[], None]) -> None:
         self._con: Analyst | Connection | None = con
+        self._ended = ended
         self._kept: list[Any] = []
         self._is_cut = False
 
     def fetch(self, count: int) -> list[Any]:
         """The next rows, at most so many; none at the end."""
-        if self._con is not None:
-            found: list[Any] = self._con.fetchmany(count)
-            if len(found) < count:
-                self._con = None
-            return found
         found, self._kept = self._kept[:count], self._kept[count:]
+        if self._con is not None and len(found) < count:
+            more: list[Any] = self._con.fetchmany(count - len(found))
+            if len(more) < count - len(found):
+                self._con = None
+                self._ended()
+            found += more
         if not found and self._is_cut:
             raise PgError("54000", "The result is too long to be kept beside another statement: fetch it first.")
         return found
+
+    def first(self, count: int) -> Iterator[Any]:
+        """The first rows, at most so many, which are fetched afterwards all the same. Called before any was."""
+        self._kept = self.fetch(count)
+        yield from self._kept
 
     @property
     def is_over(self) -> bool:
@@ -297,12 +397,36 @@ class AnalystBackend(Backend):
 
     role = "analyst"
 
-    def __init__(self, con: Analyst, gate: Gate, user: str) -> None:
-        super().__init__(con, gate, user)
+    def __init__(self, con: Analyst, gate: Gate, user: str, interrupt: Callable[[], None] = lambda: None) -> None:
+        super().__init__(con, gate, user, interrupt)
         self._analyst = con
+
+    def _comments(self, columns: Sequence[tuple[Any, ...]]) -> Iterable[Comment]:
+        return comments(self._analyst.protected(), columns)
+
+    def _with_intervals(self, text: str) -> str:
+        if not self.has_intervals or _first(text) not in _QUERIES:
+            return text
+        with asking(Asker(self._user)):
+            return with_intervals(text, self._has_noise)
+
+    def _end_reading(self) -> None:
+        self._analyst.end_reading()
+
+    def _columns_of(self, query: str) -> list[Any]:
+        # These are known where the answer is read, and DESCRIBE reads none.
+        if names(query) & {"low", "high"}:
+            return self._analyst.columns_of(query)
+        return super()._columns_of(query)
+
+    def _has_noise(self, text: str) -> bool:
+        """Whether a query would be answered with noise; its parameters do not matter for that."""
+        decision = self._analyst.explain(text, [None] * parameters(text) or None)
+        return decision.refusal is None and any(step.epsilon is not None for step in decision.steps)
 
     def run(self, text: str, values: Sequence[Any]) -> Result:
         self._keep_open()
+        text = self._with_intervals(text)
         asker = Asker(self._user)
         if "explain_privacy" in names(text):
             # It reads the allotment of the user who asks, while its rows are fetched.
@@ -311,10 +435,13 @@ class AnalystBackend(Backend):
         return self._run(text, values, asker)
 
     def _run(self, text: str, values: Sequence[Any], asker: Asker) -> Result:
-        # Once the statement has begun, it reads what was committed then: its rows may be fetched later.
-        with self._gate.turns.statement(self.check), asking(asker):
+        # It reads what was committed when it began: what is changed later makes no difference to it.
+        with asking(asker):
             try:
-                self._analyst.execute(text, list(values) or None)
+                statement = self._settled(
+                    lambda: self._analyst.admitted(text, list(values) or None), self._analyst.begin_reading
+                )
+                self._analyst.run(statement)
             except Exception as error:
                 # A charge remains although the statement failed, so the log records it.
                 error.spent = asker.spent  # type: ignore[attr-defined]
@@ -327,6 +454,7 @@ class AnalystBackend(Backend):
             text, list(values) or None
         ):
             return None
+        self._analyst.end_reading()
         self._analyst.execute(text, list(values) or None)
         return self._result(text, Fraction(0))
 
@@ -336,8 +464,21 @@ class AnalystBackend(Backend):
         if first in ("create", "insert", "drop"):
             self._own_changes += 1
             rows = self._analyst.fetchall()
-            return _done(text, _count(rows), decision, spent)
-        return Result(_tag(first), self._described(text), self._rows().fetch, None, decision, spent)
+            self._analyst.end_reading()
+            return replace(_done(text, _count(rows), decision, spent), noise=self._noise(spent))
+        columns, found = self._described(text), self._rows()
+        noise = self._noise(spent, [one.name for one in columns], found)
+        return Result(_tag(first), columns, found.fetch, None, decision, spent, noise)
+
+    def _noise(self, spent: Fraction, columns: Sequence[str] = (), of: _Rows | None = None) -> str | None:
+        """What is said of the noise of the last result: from the first of its rows, if it has any."""
+        noise = self._analyst.noise
+        if noise is None:
+            return None
+        if of is None:
+            return noise.in_words(None, spent)
+        beside = self._analyst.noise_beside(columns, of.first(MOST_SHOWN), small_first=True)
+        return noise.in_words(beside, spent, MOST_SHOWN if of.kept == MOST_SHOWN else None)
 
 
 class StewardBackend(Backend):
@@ -345,27 +486,47 @@ class StewardBackend(Backend):
 
     role = "steward"
 
-    def __init__(self, con: Connection, gate: Gate, user: str) -> None:
-        super().__init__(con, gate, user)
+    def __init__(self, con: Connection, gate: Gate, user: str, interrupt: Callable[[], None] = lambda: None) -> None:
+        super().__init__(con, gate, user, interrupt)
         self._steward = con
         # The names of what may write to the ledger, and the gate's epoch when they were read.
         self._recorded: tuple[int, set[str]] | None = None
+        self._is_in_transaction = False
 
     def run(self, text: str, values: Sequence[Any]) -> Result:
         self._keep_open()
         found = self._steward.extract_statements(text)
         if len(found) != 1:
             raise PgError("42601", "The statement cannot be told from the one after it: send each of them alone.")
-        asker = Asker(self._user)
-        changes = found[0].type not in _ROWS_ONLY
+        asker, kind = Asker(self._user), found[0].type
         if names(text) & self._recording():
             # Its rows are fetched before other statements may run, since the functions run while rows are fetched.
-            with self._gate.askers.turn(asker, self.check):
+            with self._gate.askers.turn(asker, self.check), self._around(kind):
                 return replace(_fetched(self._run(text, values)), spent=asker.spent)
-        with asking(asker), self._gate.change(self.check) if changes else _nothing():
-            result = self._run(text, values)
-        if found[0].type not in _READ_ONLY:
-            self._gate.forget()
+        with asking(asker):
+            if kind in _TRANSACTIONAL:
+                # What is not committed yet changes nothing for others.
+                return _fetched(self._run(text, values)) if self._is_in_transaction else self._changed(text, values)
+            with self._around(kind):
+                result = self._run(text, values)
+                return result if kind in _READ_ONLY else _fetched(result)
+
+    def _around(self, kind: duckdb.StatementType) -> AbstractContextManager[None]:
+        """What a statement of a kind runs in."""
+        if kind in _READ_ONLY:
+            return nullcontext()
+        return self._gate.writing() if kind in _ROWS_ONLY else self._gate.change(self.check)
+
+    def _changed(self, text: str, values: Sequence[Any]) -> Result:
+        """The result of a change, in a transaction of its own: others wait for its end alone."""
+        self._steward.execute("BEGIN")
+        try:
+            result = _fetched(self._run(text, values))
+        except BaseException:
+            self._steward.execute("ROLLBACK")
+            raise
+        with self._gate.change(self.check):
+            self._steward.execute("COMMIT")
         return result
 
     def _recording(self) -> set[str]:
@@ -392,17 +553,25 @@ class StewardBackend(Backend):
             return _done(text, _count(con.fetchall()), None, Fraction(0))
         return Result(_tag(first), columns, self._rows().fetch)
 
+    def load(self, command: CopyIn) -> Loading:
+        self._keep_open()
+        self._own_changes += 1
+        return Loading(self._steward, command, begins=not self._is_in_transaction, writing=self._gate.writing)
+
     def begin(self) -> None:
         self._keep_open()
         self._steward.execute("BEGIN")
+        self._is_in_transaction = True
 
     def commit(self) -> None:
         self._keep_open()
+        self._is_in_transaction = False
         with self._gate.change(self.check):
             self._steward.execute("COMMIT")
 
     def rollback(self) -> None:
         self._keep_open()
+        self._is_in_transaction = False
         self._steward.execute("ROLLBACK")
 
 
@@ -413,6 +582,13 @@ _ROWS_ONLY = {
     duckdb.StatementType.UPDATE,
     duckdb.StatementType.DELETE,
     duckdb.StatementType.EXPLAIN,
+}
+# Changes that a transaction may hold.
+_TRANSACTIONAL = {
+    duckdb.StatementType.CREATE,
+    duckdb.StatementType.CREATE_FUNC,
+    duckdb.StatementType.ALTER,
+    duckdb.StatementType.DROP,
 }
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
@@ -434,11 +610,6 @@ def _fetched(result: Result) -> Result:
     while chunk := result.fetch(_CHUNK):
         rows += chunk
     return replace(result, fetch=_Listed(rows).fetch)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def listed(tag: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Result:

@@ -18,6 +18,7 @@ from duckanon.server.catalog_instance import CatalogInstance
 from duckanon.server.catalog_listing import Listing
 from duckanon.server.catalog_query import known, parsed
 from duckanon.server.errors import PgError
+from duckanon.server.noise_comments import Comment
 from duckanon.server.settings import VERSION
 from duckanon.server.types import BY_OID, OID, PgType, array_of, pg_type
 
@@ -55,10 +56,17 @@ class UserCatalog:
         self._user, self._database, self._writes = user, database, writes
         self._settings = {**_SETTINGS, **(settings or {})}
         self._instance: CatalogInstance | None = None
+        # The number of the session that asks.
+        self.process = 0
 
-    def fill(self, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> None:
-        """List what the user may see: the answers to COLUMNS and TABLES."""
-        self._instance = self._shared(Listing.of(self._database, columns, tables))
+    def fill(
+        self,
+        columns: Iterable[Sequence[Any]],
+        tables: Iterable[Sequence[Any]],
+        comments: Iterable[Comment] = (),
+    ) -> None:
+        """List what the user may see: the answers to COLUMNS and TABLES, and comments on these."""
+        self._instance = self._shared(Listing.of(self._database, columns, tables, comments))
 
     def answers(self, text: str) -> bool:
         """Whether a statement reads catalogs only, and so is answered here."""
@@ -88,7 +96,7 @@ class UserCatalog:
         if instance is None or instance.is_broken:
             self._instance = instance = self._shared(instance.listing if instance else Listing(self._database))
         sql, told = instance.rewritten(text, parameters)
-        columns, rows = instance.run(sql, seconds, most)
+        columns, rows = instance.run(sql, seconds, most, self.process)
         if len(rows) > _MOST_ROWS:
             raise PgError("54000", f"The catalog's answer has more than {_MOST_ROWS:,} rows: ask for less.")
         names, kinds = [name for name, _ in columns], [kind for _, kind in columns]

@@ -28,6 +28,13 @@ NO_ROWS = {
     "pg_stat_file": "size BIGINT",
     "pg_lock_status": "locktype VARCHAR",
 }
+# Functions whose rows are those of a catalog.
+ROWS_OF = {
+    "pg_prepared_statement": "pg_prepared_statements",
+    "pg_show_all_settings": "pg_settings",
+    "pg_timezone_abbrevs": "pg_timezone_abbrevs",
+    "pg_timezone_names": "pg_timezone_names",
+}
 _INSERTS = re.compile(r"^INSERT INTO (\S+)", re.MULTILINE)
 _OTHER_SPELLINGS = {"int": 23, "decimal": 1700, "timestamp": 1114, "time": 1083}
 _NUMBERS = {
@@ -119,6 +126,12 @@ def script(name: str) -> str:
 def macros() -> str:
     """The macros that stand for PostgreSQL's functions."""
     return script("functions")
+
+
+@cache
+def scalars() -> frozenset[str]:
+    """The names of these macros."""
+    return frozenset(re.findall(r"^CREATE MACRO (\w+)\(", macros(), re.MULTILINE))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The in-memory DuckDB that holds one emulated catalog: names and types, and nothing else.
+"""The in-memory DuckDB that holds one emulated catalog: names, types and comments, and nothing else.
 
 It has no files, no extensions and a locked configuration. It is filled once, so that any number of threads ask it.
 """
@@ -43,6 +43,7 @@ class CatalogInstance:
         # Whether the instance can no longer be used, after an internal error of DuckDB.
         self.is_broken = False
         spelled = ", ".join(f"{one['oid']}::UINTEGER: {literal(one['spelled'])}" for one in facts.types())
+        told = ", ".join(f"{literal(name.lower())}: {literal(value)}" for name, value in settings.items())
         self._constants = {
             "user": literal(user),
             # Analysts own nothing, and do not see the names of the stewards.
@@ -50,6 +51,7 @@ class CatalogInstance:
             "database": literal(listing.database),
             "version": literal(f"PostgreSQL {VERSION} (duckanon, DuckDB {duckdb.__version__})"),
             "writes": str(writes).lower(),
+            "settings": f"MAP {{{told}}}",
             "spelled": f"MAP {{{spelled}}}",
         }
         self._con = duckdb.connect(":memory:", config=dict(_CONFIG))
@@ -67,9 +69,16 @@ class CatalogInstance:
             return self._kept(text, tuple(parameters))
         return rewritten(known(text), parameters, self.listing.find)
 
-    def run(self, sql: str, seconds: float, most: int) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-        """The columns, with their DuckDB types, and at most so many rows. Raises UnsupportedQuery and PgError."""
+    def run(
+        self, sql: str, seconds: float, most: int, process: int = 0
+    ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+        """The columns, with their DuckDB types, and at most so many rows. Raises UnsupportedQuery and PgError.
+
+        process: the number of the session that asks, for pg_backend_pid().
+        """
         with self._cursor(seconds) as cursor:
+            if "pg_backend_pid" in sql.lower():
+                cursor.execute(f"SET VARIABLE process = {int(process)}")
             cursor.execute(sql)
             columns = [(str(one[0]), str(one[1])) for one in cursor.description or ()]
             return columns, cursor.fetchmany(most) if most else []
@@ -97,7 +106,13 @@ class CatalogInstance:
         self._con.execute(said)
 
     def _fill(self) -> None:
-        for table, rows in (("seen.classes", self.listing.classes()), ("seen.columns", self.listing.fields())):
+        listing = self.listing
+        staged = {
+            "seen.classes": listing.classes(),
+            "seen.columns": listing.fields(),
+            "seen.comments": listing.described(),
+        }
+        for table, rows in staged.items():
             if rows:
                 kinds = _STAGED[table]
                 self._insert(table, dict(zip(kinds, map(list, zip(*rows, strict=True)), strict=True)), kinds)
@@ -160,6 +175,7 @@ _STAGED = {
         "dimensions": "INTEGER",
         "nullable": "BOOLEAN",
     },
+    "seen.comments": {"class": "UINTEGER", "place": "INTEGER", "text": "VARCHAR"},
 }
 _STAGING = tuple(
     f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in columns.items())})"

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 from duckanon.server import catalog_facts as facts
+from duckanon.server.noise_comments import Comment
 from duckanon.server.types import pg_type
 
 # (database, schema, table, column, type, YES or NO)
@@ -30,11 +31,18 @@ class Listing:
     database: str
     columns: tuple[ColumnRow, ...] = ()
     tables: tuple[TableRow, ...] = ()
+    comments: tuple[Comment, ...] = ()
 
     @classmethod
-    def of(cls, database: str, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> Listing:
+    def of(
+        cls,
+        database: str,
+        columns: Iterable[Sequence[Any]],
+        tables: Iterable[Sequence[Any]],
+        comments: Iterable[Comment] = (),
+    ) -> Listing:
         given = [tuple(map(str, row)) for row in columns], [tuple(map(str, row)) for row in tables]
-        return cls(database, tuple(given[0]), tuple(sorted(given[1])))  # type: ignore[arg-type]
+        return cls(database, tuple(given[0]), tuple(sorted(given[1])), tuple(comments))  # type: ignore[arg-type]
 
     @cached_property
     def _kinds(self) -> Mapping[tuple[str, str], str]:
@@ -72,6 +80,15 @@ class Listing:
             shown = pg_type(kind)
             modifier, depth = (shown.element or shown).modifier, int(shown.element is not None)
             found.append((self.numbers[one], column, place[one], shown.oid, modifier, depth, nullable != "NO"))
+        return found
+
+    def described(self) -> list[tuple[Any, ...]]:
+        """Rows of seen.comments."""
+        places = {(one[0], one[1]): one[2] for one in self.fields()}
+        found = []
+        for database, schema, table, column, text in self.comments:
+            number = self.numbers[self._schema(database, schema), table]
+            found.append((number, places[number, column] if column else 0, text))
         return found
 
     def find(self, kind: str, said: str) -> int | None:

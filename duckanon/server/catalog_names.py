@@ -48,7 +48,7 @@ def name_columns(tree: Node) -> None:
             ):
                 expressions.append(one)
             else:
-                expressions.append(exp.alias_(one.copy(), _name(one) or "?column?", quoted=True, copy=False))
+                expressions.append(exp.alias_(one.copy(), column_name(one) or "?column?", quoted=True, copy=False))
         select.set("expressions", expressions)
 
 
@@ -68,33 +68,36 @@ def as_postgresql(text: str, names: Sequence[str]) -> list[str]:
         # Of SELECT * the names are those of the columns.
         return list(names)
     return [
-        name if isinstance(one, exp.Alias | exp.Column | exp.Star) else _name(one) or "?column?"
+        name if isinstance(one, exp.Alias | exp.Column | exp.Star) else column_name(one) or "?column?"
         for one, name in zip(first.expressions, names, strict=True)
     ]
 
 
-_PLAIN = re.compile(r"\w+")
+# What DuckDB calls the column of a number is that number.
+_PLAIN = re.compile(r"[^\W\d]\w*")
 
 
-def _name(node: Node) -> str:
+def column_name(node: Node) -> str:
     """The name of an expression's column, or nothing."""
     for kind, name in _NAMED:
         if isinstance(node, kind):
             return name(node)
     operator = isinstance(node, exp.Binary | exp.Unary | exp.RegexpLike | exp.RegexpILike)
-    return node.sql_name().lower() if isinstance(node, exp.Func) and not operator else ""
+    if not isinstance(node, exp.Func) or operator:
+        return ""
+    return "date_trunc" if isinstance(node, exp.TimestampTrunc | exp.DateTrunc) else node.sql_name().lower()
 
 
 def _cast_name(node: Node) -> str:
     inner = node.this
     while isinstance(inner, exp.Cast | exp.Paren):
         inner = inner.this
-    return _name(inner) or type_name(cast_to(node).rstrip("[]"))
+    return column_name(inner) or type_name(cast_to(node).rstrip("[]"))
 
 
 def _case_name(node: Node) -> str:
     default = node.args.get("default")
-    return (_name(default) if default is not None else "") or "case"
+    return (column_name(default) if default is not None else "") or "case"
 
 
 def _subquery_name(node: Node) -> str:
@@ -102,21 +105,20 @@ def _subquery_name(node: Node) -> str:
     if inner is None or not inner.selects:
         return ""
     first = inner.selects[0]
-    return str(first.alias) if isinstance(first, exp.Alias) else _name(first)
+    return str(first.alias) if isinstance(first, exp.Alias) else column_name(first)
 
 
 _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 _NAMED: Sequence[tuple[Any, Callable[[Any], str]]] = (
-    (exp.Paren | exp.Bracket, lambda node: _name(node.this)),
+    (exp.Paren | exp.Bracket, lambda node: column_name(node.this)),
     (exp.Column, lambda node: str(node.name)),
     (exp.Dot, lambda node: str(node.expression.name)),
     (exp.Cast, _cast_name),
     (exp.Case, _case_name),
     (exp.Subquery, _subquery_name),
     (exp.Anonymous, lambda node: str(node.name).lower().removeprefix(OWN)),
-    (exp.Boolean, lambda _: "bool"),
     (exp.Exists | exp.Array | exp.Coalesce, lambda node: type(node).__name__.lower()),
     (exp.GroupConcat, lambda _: "string_agg"),
     (exp.Trim, lambda node: _TRIMS.get(str(node.args.get("position")), "btrim")),

@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node
 from duckanon.server import types
-from duckanon.server.catalog_facts import INFORMATION, NO_ROWS, PG, macros, relations, type_numbers
+from duckanon.server.catalog_facts import INFORMATION, NO_ROWS, PG, ROWS_OF, relations, scalars, type_numbers
 from duckanon.server.catalog_text import plain
 from duckanon.server.types import PgType
 
@@ -51,12 +51,12 @@ _SHARED_CLASSES = frozenset(
     Coalesce Concat Count CurrentTimestamp Exists Explode ExplodingGenerateSeries Extract Floor GenerateSeries Greatest
     GroupConcat If JSONExtract JSONExtractScalar JSONBuildObject JSONObject Least Left Length LogicalAnd LogicalOr Lower
     Max Min Mod Nullif Or Pad RegexpILike RegexpLike RegexpReplace Repeat Replace Right Round RowNumber Rank DenseRank
-    SplitPart StartsWith StrPosition StringToArray Substring Sum TimestampTrunc ToChar Trim TryCast Unnest Upper Xor
-    Chr Initcap Not Cardinality Format Lead Lag
+    SplitPart StartsWith StrPosition StringToArray Substring Sum TimeToStr TimestampTrunc ToChar Trim TryCast Unnest
+    Upper Xor Chr Initcap Not Cardinality Format Lead Lag
     """.split()
 )
 _TABLE_LIKE = "pg_partition_ancestors pg_partition_tree generate_subscripts _pg_expandarray pg_get_keywords"
-_SETS = frozenset(_TABLE_LIKE.split()) | frozenset(NO_ROWS)
+_SETS = frozenset(_TABLE_LIKE.split()) | frozenset(NO_ROWS) | frozenset(ROWS_OF)
 # For each type of object numbers, the macro that gives an object's name.
 NAMED_BY = {"regclass": "dk_class_name", "regtype": "dk_type_name", "regnamespace": "dk_namespace_name"}
 
@@ -132,9 +132,7 @@ def _reads(tree: Node) -> frozenset[tuple[str, str]] | None:
 @cache
 def _emulated() -> frozenset[str]:
     """The emulated functions, by name."""
-    return (
-        frozenset(re.findall(r"^CREATE MACRO (\w+)\(", macros(), re.MULTILINE)) | _SETS | {"to_regclass", "to_regtype"}
-    )
+    return scalars() | _SETS | {"to_regclass", "to_regtype"}
 
 
 def _calls(tree: Node) -> set[str]:

@@ -12,9 +12,20 @@ from sqlglot import exp
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.server import types
-from duckanon.server.catalog_facts import HELD_IN, INFORMATION, NO_ROWS, PG, columns_of_type, filled, relations
+from duckanon.server.catalog_facts import (
+    HELD_IN,
+    INFORMATION,
+    NO_ROWS,
+    PG,
+    ROWS_OF,
+    columns_of_type,
+    filled,
+    relations,
+    scalars,
+)
 from duckanon.server.catalog_names import branches, fold_names, name_columns, unaliased
 from duckanon.server.catalog_query import NAMED_BY, CatalogQuery, cast_to, check, column_type, place
+from duckanon.server.catalog_text import OWN
 from duckanon.server.codecs import decoder
 from duckanon.server.errors import PgError
 from duckanon.server.types import PgType
@@ -139,12 +150,21 @@ class _Rewriter:
             # DuckDB's own ~ matches the whole text up to version 1.4.
             case = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
             return _call("regexp_matches", node.this, node.expression, *case)
+        if isinstance(node, exp.Substring) and getattr(node.args.get("start"), "is_string", False):
+            # substring(x FROM pattern): the first group, and NULL where nothing matches.
+            return _call(
+                "nullif",
+                _call("regexp_extract", node.this, node.args["start"], exp.Literal.number(1)),
+                exp.Literal.string(""),
+            )
         if isinstance(node, exp.EQ | exp.NEQ):
             return _compared_functions(node)
+        if isinstance(node, exp.Unnest) and len(node.expressions) > 1:
+            return _side_by_side(node)
         if type(node).__name__ in _SERIES and not isinstance(node.parent, exp.Table):
             return _call("unnest", node.copy())
         if type(node).__name__ == "Format":
-            return _call("printf", node.this, *node.expressions)
+            return _formatted(node.this, node.expressions)
         if isinstance(node, exp.Anonymous):
             return self._function(node)
         return node
@@ -182,18 +202,20 @@ class _Rewriter:
         name = str(node.name)
         if name not in _SYSTEM_COLUMNS or not isinstance(node.this, exp.Identifier):
             return node
-        if name == "tableoid":
-            number = self._tables.get(str(node.table).lower()) or next(iter(self._tables.values()), 0)
-            return exp.Cast(this=exp.Literal.number(number), to=_type("UINTEGER"))
-        return exp.Literal.number(1) if self._tables else node
+        if name != "tableoid" and not self._tables:
+            return node
+        tables = self._tables.get(str(node.table).lower()) or next(iter(self._tables.values()), 0)
+        value = exp.Cast(this=exp.Literal.number(tables if name == "tableoid" else 1), to=_type("UINTEGER"))
+        is_shown = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+        return exp.alias_(value, name) if is_shown else value
 
     def _function(self, node: Node) -> Node:
         name, given = str(node.name).lower(), node.expressions
         if name in ("to_regclass", "to_regtype"):
             number = self._find(name[3:], str(given[0].name)) if given and isinstance(given[0], exp.Literal) else None
             return exp.Null() if number is None else exp.Literal.number(number)
-        if name == "format":
-            return _call("printf", *given)
+        if name == "format" and given:
+            return _formatted(given[0], given[1:])
         if name == "_pg_expandarray":
             return _call("unnest", _call("dk_numbered", *given))
         if name == "generate_subscripts":
@@ -217,7 +239,26 @@ def _drop_unreachable(tree: Node, own: frozenset[str]) -> None:
             for column in select.expressions:
                 for inner in list(column.find_all(exp.Subquery)):
                     if inner is not column and not isinstance(inner.parent, exp.In):
-                        inner.replace(exp.Cast(this=exp.Null(), to=_type("VARCHAR")))
+                        inner.replace(_nothing(inner))
+
+
+def _nothing(subquery: Node) -> Node:
+    """NULL of a subquery's type, as far as its column shows that."""
+    if isinstance(subquery.parent, exp.Unnest | exp.Explode):
+        return exp.Null()
+    first = unaliased(next(branches(subquery)).selects[0])
+    while isinstance(first, exp.Paren):
+        first = first.this
+    ends = [one.args["true"] for one in first.args["ifs"]] if isinstance(first, exp.Case) else []
+    if isinstance(first, exp.Count):
+        kind = "BIGINT"
+    elif isinstance(first, exp.ArrayAgg):
+        kind = "VARCHAR[]"
+    elif isinstance(first, exp.Exists | exp.Predicate) or any(isinstance(one, exp.Boolean) for one in ends):
+        kind = "BOOLEAN"
+    else:
+        kind = "VARCHAR"
+    return exp.Cast(this=exp.Null(), to=_type(kind))
 
 
 def _inner_tables(select: Node) -> Iterator[Node]:
@@ -253,6 +294,16 @@ def _table(node: Node, own: frozenset[str]) -> Node:
             node.set("catalog", None)
         return node
     name = str(getattr(node.this, "name", "")).lower()
+    if name in ROWS_OF:
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
+        return exp.Table(this=exp.to_identifier(ROWS_OF[name]), db=exp.to_identifier(HELD_IN[PG]), alias=alias)
+    if isinstance(node.this, exp.Func) and not isinstance(node.this, exp.Anonymous):
+        name = node.this.sql_name().lower()
+    if name in scalars() or name == "string_to_array":
+        # A function of one value has one row, with a column of its name.
+        shown = name.removeprefix(OWN)
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(shown))
+        return exp.Subquery(this=exp.Select().select(exp.alias_(node.this.copy(), str(alias.name))), alias=alias)
     if name in NO_ROWS:
         inner = exp.Select().where(exp.false())
         for column, kind in (one.split(" ") for one in NO_ROWS[name].split(", ")):
@@ -264,6 +315,26 @@ def _table(node: Node, own: frozenset[str]) -> Node:
     if alias is not None and not alias.args.get("columns"):
         alias.set("columns", [exp.to_identifier(str(alias.name))])
     return node
+
+
+def _side_by_side(node: Node) -> Node:
+    """FROM unnest(a, b) WITH ORDINALITY as a subquery: DuckDB's unnest takes one list there."""
+    lists, alias = node.expressions, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier("unnest"))
+    names = [*alias.args.get("columns", ()), *map(exp.to_identifier, ("unnest",) * len(lists))][: len(lists)]
+    items = [exp.alias_(_call("unnest", one), name) for one, name in zip(lists, names, strict=True)]
+    if node.args.get("offset"):
+        items.append(exp.alias_(_call("unnest", _call("dk_subscripts", lists[0].copy())), node.args["offset"]))
+    return exp.Subquery(this=exp.Select().select(*items), alias=exp.TableAlias(this=alias.this))
+
+
+def _formatted(form: Node, given: Sequence[Node]) -> Node:
+    """PostgreSQL's format(), whose %I and %L quote names and texts."""
+    kinds = re.findall(r"%([sIL])", str(form.this)) if isinstance(form, exp.Literal) else []
+    if len(kinds) != len(given):
+        return _call("printf", form, *given)
+    quotes = {"I": "dk_quoted", "L": "quote_literal"}
+    parts = [_call(quotes[kind], one) if kind in quotes else one for kind, one in zip(kinds, given, strict=True)]
+    return _call("printf", exp.Literal.string(re.sub(r"%[IL]", "%s", str(form.this))), *parts)
 
 
 def _parsed(sql: str) -> Node:

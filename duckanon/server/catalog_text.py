@@ -13,6 +13,8 @@ from duckanon.server.catalog_facts import INFORMATION, PG
 _WORDS = frozenset("current_user session_user current_role current_catalog current_schema user".split())
 _OWN_CALLS = frozenset("version current_schema current_database".split())
 OWN = "dk_"
+# Words that PostgreSQL takes for a column's name after AS, and sqlglot does not.
+_RESERVED = frozenset("delete insert select truncate update".split())
 # Types of which sqlglot does not parse arrays.
 _LISTED = frozenset("oid regclass regtype".split())
 _DOMAINS = {
@@ -45,7 +47,7 @@ def _edits(text: str, tokens: Sequence[Any]) -> Iterator[tuple[int, int, str]]:
         at += length
 
 
-def _edit(text: str, tokens: Sequence[Any], at: int) -> tuple[int, str] | None:  # noqa: C901
+def _edit(text: str, tokens: Sequence[Any], at: int) -> tuple[int, str] | None:
     """How many tokens are replaced from here on, and by what."""
 
     def word(ahead: int) -> str:
@@ -70,13 +72,17 @@ def _edit(text: str, tokens: Sequence[Any], at: int) -> tuple[int, str] | None: 
         if close:
             inside = text[tokens[at + 1].end + 1 : tokens[at + close].start]
             return close + 1, inside.rpartition(".")[2].strip()
-    if here == "collate" and after:
-        qualified = word(2) == "."
-        return (4 if qualified else 2), ""
     if here in _LISTED and after == "[" and word(2) == "]":
         return 3, f"{here}_list"
-    if word(-1) in (".", "as"):
-        return None
+    if word(-1) == "as":
+        return (1, f'"{here}"') if here in _RESERVED and after in (",", "from", "") else None
+    return None if word(-1) == "." else _word(here, after, word(2))
+
+
+def _word(here: str, after: str, third: str) -> tuple[int, str] | None:
+    """As `_edit`, for a word that stands by itself, and the two that follow."""
+    if here == "collate" and after:
+        return (4 if third == "." else 2), ""
     if here in _WORDS and after not in ("(", "."):
         return 1, f"{OWN}{'current_user' if here == 'user' else here}()"
     if here in _OWN_CALLS and after == "(":

@@ -15,6 +15,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 from uuid import UUID
 
+import duckdb
+
+from duckanon.rewrite.algebra import moments
 from duckanon.server import types
 from duckanon.server.errors import PgError
 from duckanon.server.types import PgType
@@ -296,10 +299,9 @@ def _item(text: str) -> str:
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _INFINITE = {"nan", "inf", "infinity", "-inf", "-infinity"}
-_SPAN = re.compile(
-    r"(?:(?P<days>[+-]?\d+) days?)?\s*"
-    r"(?:(?P<sign>[+-]?)(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d{1,6})?))?"
-)
+# Of the wire: the days and times after and before all others.
+_FOREVER = {"infinity": "infinity", "+infinity": "infinity", "-infinity": "-infinity"}
+_LAST_DAY, _LAST_MOMENT = 2**31 - 1, 2**63 - 1
 _ESCAPED_BYTE = re.compile(rb"\\(\\|[0-3][0-7][0-7])")
 _ESCAPED_BYTES = re.compile(rb"(?:[^\\]|\\\\|\\[0-3][0-7][0-7])*", re.DOTALL)
 _RANGES = {types.INT2.oid: 15, types.INT4.oid: 31, types.INT8.oid: 63}
@@ -308,12 +310,16 @@ _DEEPEST = 6
 _MOST_DIGITS, _MOST_EXPONENT = 1_000, 400
 
 
+_NAMES = frozenset({24, 2202, 2203, 2204, 2205, 2206, 4089, 4096})
+
+
 def decoder(oid: int, *, binary: bool) -> Decoder:
     """A function that reads a parameter's value from bytes. Raises PgError for a type that the server does not support.
 
     oid: 0 is text. The function raises PgError for bytes that are not a value of the type.
     """
-    kind = types.BY_OID.get(oid or types.TEXT.oid)
+    # Names of catalogs' entries, such as regclass, are texts here.
+    kind = types.BY_OID.get(types.TEXT.oid if oid in _NAMES or not oid else oid)
     if kind is None:
         raise PgError("0A000", f"The type with oid {oid} is not known here: send the parameter as text.")
     if kind.element is not None:
@@ -394,12 +400,28 @@ def _bytea(text: str) -> bytes:
     return _ESCAPED_BYTE.sub(lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1], 8)]), raw)
 
 
-def _datetime(text: str) -> datetime:
+def _date(text: str) -> Any:
+    """A day, also with a time zone after it, as pgjdbc sends it."""
+    if (forever := _FOREVER.get(text.strip().lower())) is not None:
+        return duckdb.Value(forever, duckdb.sqltype("DATE"))
+    found = moments.read_date(text)
+    return date.fromisoformat(text) if found is None else found
+
+
+def _datetime(text: str) -> Any:
     """A timestamp without time zone; one that the text has is left out, as PostgreSQL does."""
-    return datetime.fromisoformat(text).replace(tzinfo=None)
+    if (forever := _FOREVER.get(text.strip().lower())) is not None:
+        return duckdb.Value(forever, duckdb.sqltype("TIMESTAMP"))
+    found = moments.read_timestamp(text)
+    return datetime.fromisoformat(text).replace(tzinfo=None) if found is None else found
 
 
-def _datetimetz(text: str) -> datetime:
+def _datetimetz(text: str) -> Any:
+    if (forever := _FOREVER.get(text.strip().lower())) is not None:
+        return duckdb.Value(forever, duckdb.sqltype("TIMESTAMPTZ"))
+    read = moments.read_instant(text, UTC)
+    if read is not None:
+        return read.replace(tzinfo=UTC)
     found = datetime.fromisoformat(text)
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
@@ -408,16 +430,18 @@ def _time(text: str) -> time:
     return time.fromisoformat(text).replace(tzinfo=None)
 
 
-def _span(text: str) -> timedelta:
-    found = _SPAN.fullmatch(text.strip())
-    if found is None or not found[0]:
+def _span(text: str) -> Any:
+    found = moments.read_interval(text.strip())
+    if found is None:
         raise ValueError
-    clock = timedelta(
-        hours=int(found["hours"] or 0),
-        minutes=int(found["minutes"] or 0),
-        microseconds=int(Decimal(found["seconds"] or 0) * 1_000_000),
-    )
-    return timedelta(days=int(found["days"] or 0)) + (-clock if found["sign"] == "-" else clock)
+    return _interval(found.months, found.days, found.micros)
+
+
+def _interval(months: int, days: int, micros: int) -> Any:
+    """A time span; of months as DuckDB's own value, since Python has none."""
+    if not months:
+        return timedelta(days=days, microseconds=micros)
+    return duckdb.Value(f"{months} months {days} days {micros} microseconds", duckdb.sqltype("INTERVAL"))
 
 
 _FROM_TEXT: dict[int, Callable[[str], Any]] = {
@@ -428,7 +452,7 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     types.FLOAT4.oid: _float,
     types.FLOAT8.oid: _float,
     types.NUMERIC.oid: _decimal,
-    types.DATE.oid: date.fromisoformat,
+    types.DATE.oid: _date,
     types.TIME.oid: _time,
     types.TIMETZ.oid: time.fromisoformat,
     types.TIMESTAMP.oid: _datetime,
@@ -461,8 +485,23 @@ def read_numeric(raw: bytes) -> Decimal:
     return _sized(Decimal((int(sign != 0 and digits != 0), tuple(map(int, str(coefficient))), -scale)))
 
 
-def _day(raw: bytes) -> date:
-    return date.fromordinal(int(_INT4.unpack(raw)[0]) + _DAY_ZERO)
+def _day(raw: bytes) -> Any:
+    days = int(_INT4.unpack(raw)[0])
+    if days in (_LAST_DAY, -_LAST_DAY - 1):
+        return _date("infinity" if days > 0 else "-infinity")
+    return date.fromordinal(days + _DAY_ZERO)
+
+
+def _moment(epoch: datetime, read: Callable[[str], Any]) -> Decoder:
+    """Reads microseconds since an epoch. read: reads a text of this type."""
+
+    def decode(raw: bytes) -> Any:
+        micros = int(_INT8.unpack(raw)[0])
+        if micros in (_LAST_MOMENT, -_LAST_MOMENT - 1):
+            return read("infinity" if micros > 0 else "-infinity")
+        return epoch + micros * _MICROSECOND
+
+    return decode
 
 
 def _clock_from(micros: int) -> time:
@@ -471,11 +510,9 @@ def _clock_from(micros: int) -> time:
     return (datetime.min + timedelta(microseconds=micros)).time()
 
 
-def _span_from(raw: bytes) -> timedelta:
+def _span_from(raw: bytes) -> Any:
     micros, days, months = struct.unpack("!qii", raw)
-    if months:
-        raise PgError("0A000", "A time span of months is not known here as a parameter: give it in days.")
-    return timedelta(days=days, microseconds=micros)
+    return _interval(months, days, micros)
 
 
 def _binary_bool(raw: bytes) -> bool:
@@ -506,8 +543,8 @@ _FROM_BINARY: dict[int, Decoder] = {
     types.NUMERIC.oid: read_numeric,
     types.DATE.oid: _day,
     types.TIME.oid: lambda raw: _clock_from(_INT8.unpack(raw)[0]),
-    types.TIMESTAMP.oid: lambda raw: _EPOCH + _INT8.unpack(raw)[0] * _MICROSECOND,
-    types.TIMESTAMPTZ.oid: lambda raw: _EPOCH_UTC + _INT8.unpack(raw)[0] * _MICROSECOND,
+    types.TIMESTAMP.oid: _moment(_EPOCH, _datetime),
+    types.TIMESTAMPTZ.oid: _moment(_EPOCH_UTC, _datetimetz),
     types.INTERVAL.oid: _span_from,
     types.UUID.oid: _uuid,
     types.JSONB.oid: _jsonb,

@@ -64,13 +64,18 @@ class CloseCursor:
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """How COPY writes rows. form: 'text', 'csv' or 'binary'."""
+    """How COPY writes or reads rows. form: 'text', 'csv' or 'binary'.
+
+    is_matched: whether the header that is read must have the columns' names. escape: '' for the quote itself.
+    """
 
     form: str = "text"
     delimiter: str = "\t"
     null: str = "\\N"
     header: bool = False
     quote: str = '"'
+    is_matched: bool = False
+    escape: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,10 @@ class CopyOut:
 
 @dataclass(frozen=True)
 class CopyIn:
-    """Take rows in bulk. table: its name as SQL, with a list of columns if there is one."""
+    """Take rows in bulk. table: its name as SQL. columns: those that are sent; none for all of them."""
 
     table: str
+    columns: tuple[str, ...] = ()
     options: CopyOptions = field(default_factory=CopyOptions)
 
 
@@ -97,10 +103,48 @@ class Deallocate:
 
 
 @dataclass(frozen=True)
+class UserChange:
+    """action: 'create', 'alter' or 'drop' a user. role: of a new one. password: or a verifier of it; '' for none.
+
+    It is not shown: the log has `shown` in place of the text.
+    """
+
+    action: str
+    name: str
+    role: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def shown(self) -> str:
+        return f"{self.action.upper()} USER {self.name}"
+
+
+@dataclass(frozen=True)
 class Done:
     """A statement that has no effect here. tag: the answer to the client."""
 
     tag: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    """Show the plan of a query. form: 'text', 'json' or 'xml'. runs: whether the query runs for it."""
+
+    query: str
+    form: str = "text"
+    runs: bool = False
+
+
+@dataclass(frozen=True)
+class EndStatement:
+    """End what another session of the same user runs. process: its number. column: the name of the answer's column.
+
+    session: whether the session ends too.
+    """
+
+    process: int
+    column: str
+    session: bool
 
 
 @dataclass(frozen=True)
@@ -109,7 +153,20 @@ class DiscardAll:
 
 
 Command: TypeAlias = (
-    Transaction | Set | Show | Declare | Fetch | CloseCursor | CopyOut | CopyIn | Deallocate | Done | DiscardAll
+    Transaction
+    | Set
+    | Show
+    | Declare
+    | Fetch
+    | CloseCursor
+    | CopyOut
+    | CopyIn
+    | Deallocate
+    | UserChange
+    | Done
+    | DiscardAll
+    | EndStatement
+    | Explain
 )
 # Words after SHOW that are not settings: the guard or DuckDB answers these statements.
 _LISTS = {"tables", "databases", "schemas", "variables"}
@@ -133,6 +190,15 @@ class _Words:
         found = self.next
         self._at += 1
         return found
+
+    @property
+    def at(self) -> int:
+        """How many tokens were taken."""
+        return self._at
+
+    def between(self, at: int) -> tuple[str, ...]:
+        """The names among the tokens that were taken since."""
+        return tuple(one.value for one in self._tokens[at : self._at] if one.kind in ("word", "name"))
 
     def skip(self, *words: str) -> str:
         """The next word if it is one of these, which is then taken; else ''."""
@@ -210,7 +276,7 @@ def _set(words: _Words) -> Command | None:
     if words.skip("time"):
         if not words.skip("zone"):
             raise _unclear()
-        return Set("TimeZone", _value(words))
+        return Set("TimeZone", _zone(words))
     if words.skip("names"):
         return Set("client_encoding", _value(words))
     if words.next.word in ("variable", "global"):
@@ -233,6 +299,20 @@ def _value(words: _Words) -> str | None:
     return "".join(f"{one.value} " if one.text == "," else one.value for one in found)
 
 
+def _zone(words: _Words) -> str | None:
+    """The zone of SET TIME ZONE: a name, LOCAL, a number of hours, or an INTERVAL."""
+    if words.skip("local"):
+        words.end()
+        return None
+    if words.skip("interval"):
+        zone = words.take().value
+        if words.skip("hour") and not (words.skip("to") and words.skip("minute")):
+            raise _unclear()
+        words.end()
+        return zone
+    return _value(words)
+
+
 def _reset(words: _Words) -> Command:
     name = words.name()
     words.end()
@@ -240,7 +320,7 @@ def _reset(words: _Words) -> Command:
 
 
 def _show(words: _Words) -> Command | None:
-    said = " ".join(one.word or one.value for one in words.rest())
+    said = " ".join(one.word or one.value for one in words.rest()).replace(" . ", ".")
     if said == "all":
         return Show("")
     if said in ("transaction isolation level", "session transaction isolation level"):
@@ -317,25 +397,26 @@ def _discard(words: _Words) -> Command:
 
 def _copy(words: _Words) -> Command | None:
     start = words.next.start
+    names: tuple[str, ...]
     if words.next.text == "(":
         end = _closing(words)
-        query, table = words.text[start + 1 : end], ""
+        query, table, names = words.text[start + 1 : end], "", ()
     else:
         words.name()
         while words.skip("."):
             words.name()
         name = words.text[start : words.next.start].strip()
-        columns = words.next.start
+        columns, begins = words.next.start, words.at
         listed = words.text[columns : _closing(words) + 1] if words.next.text == "(" else ""
         query = f"SELECT {listed[1:-1] or '*'} FROM {name}"  # noqa: S608 # it is what the client sent
-        table = f"{name} {listed}"
+        table, names = name, words.between(begins) if listed else ()
     direction = words.skip("to", "from")
     if not words.skip("stdout" if direction == "to" else "stdin"):
         return None
     if direction == "from" and not table:
         raise _unclear()
     options = _copy_options(words)
-    return CopyOut(query, options) if direction == "to" else CopyIn(table, options)
+    return CopyOut(query, options) if direction == "to" else CopyIn(table, names, options)
 
 
 def _closing(words: _Words) -> int:
@@ -362,7 +443,9 @@ def _copy_options(words: _Words) -> CopyOptions:
         option = found[at].word
         at += 1
         if option not in _COPY_WORDS:
-            raise PgError("0A000", "COPY knows the options FORMAT, DELIMITER, NULL, HEADER and QUOTE here.")
+            raise PgError(
+                "0A000", "COPY knows the options FORMAT, DELIMITER, NULL, HEADER, QUOTE, ESCAPE and ENCODING."
+            )
         if option in ("csv", "binary", "text"):
             given["format"] = option
         elif option == "header" and (at == len(found) or found[at].word in _COPY_WORDS):
@@ -381,11 +464,103 @@ def _copy_options(words: _Words) -> CopyOptions:
         given.get("null", "" if form == "csv" else "\\N"),
         given.get("header", "false").lower() in ("true", "on", "1", "match"),
         given.get("quote", '"'),
+        given.get("header", "").lower() == "match",
+        given.get("escape", ""),
     )
     single = len(options.delimiter) == 1 and len(options.quote) == 1 and options.delimiter not in "\r\n\\"
+    single = single and len(options.escape) <= 1
+    if given.get("encoding", "utf8").lower().replace("-", "") not in ("utf8", "unicode"):
+        raise PgError("0A000", "COPY knows the encoding UTF8 alone: convert the file.")
     if not single or options.delimiter == options.quote or set(options.null) & {"\r", "\n", options.delimiter}:
         raise PgError("22023", "COPY's DELIMITER and QUOTE are one character each, and NULL holds neither of them.")
     return options
+
+
+def _user(action: str) -> _Reads:
+    """CREATE, ALTER or DROP USER (or ROLE), as PostgreSQL writes it. SUPERUSER makes a steward."""
+
+    def read(words: _Words) -> Command | None:
+        if not words.skip("user", "role"):
+            return None
+        name, role, password = words.name(), "", ""
+        words.skip("with")
+        while action != "drop" and not words.is_over:
+            option = words.skip("password", "encrypted", "superuser", "nosuperuser", "login")
+            if option in ("superuser", "nosuperuser"):
+                role = "steward" if option == "superuser" else "analyst"
+            elif option == "password":
+                if words.next.kind != "text":
+                    raise _unclear()
+                password = words.take().value
+            elif not option:
+                raise _unclear()
+        words.end()
+        return UserChange(action, name, role, password)
+
+    return read
+
+
+def _select(words: _Words) -> Command | None:
+    """SELECT pg_cancel_backend(n) or pg_terminate_backend(n), which concern another session; every other is a query."""
+    if words.skip("pg_catalog") and not words.skip("."):
+        return None
+    name = words.skip("pg_cancel_backend", "pg_terminate_backend")
+    if not name or not words.skip("("):
+        return None
+    process = words.take()
+    if not process.text.isdecimal() or not words.skip(")"):
+        return None
+    column = words.name() if words.skip("as") else name
+    return EndStatement(int(process.text), column, name == "pg_terminate_backend") if words.is_over else None
+
+
+# The options of EXPLAIN: what they add to a plan is not known here.
+_EXPLAINED = {
+    "verbose",
+    "costs",
+    "settings",
+    "generic_plan",
+    "buffers",
+    "serialize",
+    "wal",
+    "timing",
+    "summary",
+    "memory",
+}
+_FORMS = ("text", "json", "xml")
+
+
+def _explain(words: _Words) -> Command:
+    given: dict[str, str] = {}
+    for option in ("analyze", "verbose"):
+        if words.skip(option):
+            given[option] = "on"
+    start = words.next.start
+    if words.skip("("):
+        if words.next.word in {"analyze", "format", *_EXPLAINED}:
+            given |= _explain_options(words)
+            start = words.next.start
+        words.rest()
+    form = given.get("format", "text")
+    if form not in _FORMS:
+        raise PgError("22023", "A plan is shown as text, json or xml: EXPLAIN (FORMAT json) SELECT ...")
+    return Explain(words.text[start:], form, given.get("analyze", "off") not in ("off", "false", "0"))
+
+
+def _explain_options(words: _Words) -> dict[str, str]:
+    """The options up to the parenthesis that closes them."""
+    given: dict[str, str] = {}
+    while True:
+        option = words.take().word
+        if option not in {"analyze", "format", *_EXPLAINED}:
+            raise PgError(
+                "42601", "EXPLAIN knows the options of PostgreSQL 15: FORMAT, ANALYZE, VERBOSE, COSTS and so on."
+            )
+        given[option] = "on" if words.next.text in (",", ")") else words.take().value.lower()
+        if words.skip(")"):
+            return given
+        if not words.skip(","):
+            raise _unclear()
 
 
 def _unlisten(words: _Words) -> Command:
@@ -399,14 +574,18 @@ def _listen(_: _Words) -> Command:
 
 _READS = {
     "abort": _transaction("rollback"),
+    "alter": _user("alter"),
     "begin": _transaction("begin"),
     "close": _close,
     "commit": _transaction("commit"),
     "copy": _copy,
+    "create": _user("create"),
     "deallocate": _deallocate,
     "declare": _declare,
     "discard": _discard,
+    "drop": _user("drop"),
     "end": _transaction("commit"),
+    "explain": _explain,
     "fetch": _fetch(move=False),
     "listen": _listen,
     "move": _fetch(move=True),
@@ -415,6 +594,7 @@ _READS = {
     "reset": _reset,
     "rollback": _transaction("rollback"),
     "savepoint": _savepoint("savepoint"),
+    "select": _select,
     "set": _set,
     "show": _show,
     "start": _start,

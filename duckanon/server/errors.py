@@ -26,7 +26,10 @@ class PgError(Exception):
 # Errors that are raised in several places, by `raise PgError(*CANCELLED)`.
 CANCELLED = "57014", "The statement was cancelled."
 TOO_LONG = "57014", "The statement took longer than it may: ask for less, or ask the steward for more time."
+MEMORY_NEEDED = "53200", "The server needs its memory for another answer at this moment: ask again."
+STILL_ENDING = "57014", "An earlier statement of this session has not ended yet: ask again later, or connect again."
 STOPPING = "57P01", "The server is being stopped: connect again later."
+REMOVED = "57P01", "The user was removed, or has another role now: connect again if you may."
 TOO_MANY = "53300", "There are too many connections: close one, or try again later."
 TOO_MANY_TRIES = "53300", "Too many logins of this name are tried from this address: try again later."
 LOGIN_FAILED = "28P01", "The name or the password is wrong."

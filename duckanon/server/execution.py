@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
+from duckanon.cancellation import Flag, Stopped, working_for
 from duckanon.server import commands, wire
 from duckanon.server.backends import Backend, Catalogs, Result, catalog_columns, listed
 from duckanon.server.catalog_query import MENTIONS
-from duckanon.server.errors import CANCELLED, FAILED_TRANSACTION, STOPPING, TOO_LONG, PgError, pg_error
+from duckanon.server.errors import CANCELLED, FAILED_TRANSACTION, STILL_ENDING, STOPPING, TOO_LONG, PgError, pg_error
+from duckanon.server.loading import Loading
 from duckanon.server.portals import CHUNK, Portal, Prepared, copy_end, copy_header, copy_writer
 from duckanon.server.settings import Settings
 from duckanon.server.stream import Stream
@@ -27,8 +31,12 @@ _T = TypeVar("_T")
 # In seconds: how long a client may take to receive what was sent, and the time between two attempts to interrupt a
 # statement that must end.
 _TAKES, _AGAIN = 60.0, 0.05
+# In seconds: how long a client waits for the end of a statement that must end.
+_GIVE_UP = 1.0
 # In bytes: output is collected up to this size before it is sent.
 PIECE = 1 << 16
+# In bytes: what a client copies is collected up to this size before it is read.
+_COPIED = 1 << 18
 # In seconds: the most that a statement about the catalog may take.
 _CATALOG_SECONDS = 10.0
 # The most messages and statements of one session that are handled before other sessions may go on.
@@ -37,8 +45,20 @@ _MOST_IN_A_ROW = 32
 _ENDS = ("commit", "rollback", "rollback to")
 
 
+@dataclass
+class Copying:
+    """What a client copies to the server. ended: set when that must end, and why. is_over: whether all has come."""
+
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    why: tuple[str, str] | None = None
+    is_over: bool = False
+
+
 class Execution:
     """The connection on which the statements of one session run, with its prepared statements and portals."""
+
+    # The number of the session, by which its user may end what it runs.
+    process: int
 
     def __init__(self, service: Service, stream: Stream) -> None:
         self._service, self._stream = service, stream
@@ -53,12 +73,20 @@ class Execution:
         self._portals: dict[str, Portal] = {}
         self._status = b"I"
         self._is_working = False
-        # The error with which the running statement must end.
+        # The error with which the running statement must end, and what is set when nobody waits for its end any more.
         self._ending: tuple[str, str] | None = None
+        self._given_up: asyncio.Future[None] | None = None
         self._running: Future[Any] | None = None
+        # What still ends of an earlier statement, for which nobody waits.
+        self._left_behind: Future[Any] | None = None
+        self._flag = Flag()
+        self._late: asyncio.TimerHandle | None = None
+        # What the client copies to the server.
+        self._copying: Copying | None = None
         # How many steps were taken since other sessions could last go on.
         self._in_a_row = 0
-        # By the event loop's clock.
+        # How long the statement may take, and when that ends by the event loop's clock, once it has begun.
+        self._allowed: float | None = None
         self._deadline: float | None = None
 
     @property
@@ -76,10 +104,12 @@ class Execution:
         self._backend.check = self._check
 
     async def _release(self) -> None:
-        if self._running is not None and not self._running.done():
+        ending = [one for one in (self._running, self._left_behind) if one is not None and not one.done()]
+        if ending:
             # A connection is not closed while a statement runs on it.
             self.finish(STOPPING)
-            await asyncio.wait({asyncio.wrap_future(self._running)})
+            self._flag.set()
+            await asyncio.wait(set(map(asyncio.wrap_future, ending)))
         self._portals.clear()
         backend, self._backend = self._backend, None
         catalogs, self._catalogs = self._catalogs, None
@@ -89,20 +119,37 @@ class Execution:
                 await self._service.light_work(one.close)
 
     def finish(self, why: tuple[str, str]) -> None:
-        """End the running statement as soon as possible."""
+        """End the running statement as soon as possible. Its client waits a moment longer at most."""
+        if self._copying is not None and not self._copying.ended.is_set():
+            self._copying.why = why
+            self._copying.ended.set()
         if self._is_working and self._ending is None:
             self._ending = why
-            self._interrupt()
+            self._interrupt(self._flag)
+            asyncio.get_running_loop().call_later(_GIVE_UP, self._give_up, self._given_up)
+
+    @staticmethod
+    def _give_up(given_up: asyncio.Future[None] | None) -> None:
+        if given_up is not None and not given_up.done():
+            given_up.set_result(None)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a statement runs that does more than to wait for an answer, or what was left of one."""
+        if self._left_behind is not None and not self._left_behind.done():
+            return True
+        return self._running is not None and not self._running.done() and not self._flag.only_waits
 
     def cancel(self) -> None:
         """End the statement that runs, at its user's wish."""
         self.finish(CANCELLED)
 
-    def _interrupt(self) -> None:
-        """Interrupt the backend until the statement has ended: it may not yet have begun to run in DuckDB."""
-        if self._is_working and self._ending is not None and self._backend is not None:
-            self._backend.cancel()
-            asyncio.get_running_loop().call_later(_AGAIN, self._interrupt)
+    def _interrupt(self, flag: Flag) -> None:
+        """Interrupt a statement until it has ended: it may not yet have begun to run in DuckDB."""
+        running = self._running
+        if running is not None and not running.done() and flag is self._flag:
+            flag.set()
+            asyncio.get_running_loop().call_later(_AGAIN, self._interrupt, flag)
 
     def _portal(self, name: str) -> Portal:
         if name not in self._portals:
@@ -111,7 +158,8 @@ class Execution:
 
     async def _execute(self, portal: Portal, limit: int, *, tell: bool) -> None:
         """Run a portal, or go on with it, and send its rows. tell: whether the columns are sent first."""
-        self._deadline = asyncio.get_running_loop().time() + self._seconds if self._seconds else None
+        self._allowed, self._deadline = self._seconds, None
+        self._flag = portal.flag
         ends = isinstance(portal.command, commands.Transaction) and portal.command.action in _ENDS
         if self._status == b"E" and not ends:
             raise PgError(*FAILED_TRANSACTION)
@@ -121,6 +169,8 @@ class Execution:
         try:
             if isinstance(portal.command, commands.CopyOut):
                 await self._copy_out(portal, portal.command)
+            elif isinstance(portal.command, commands.CopyIn):
+                await self._copy_in(portal, portal.command)
             else:
                 await self._rows(portal, limit, tell=tell)
         except Exception as error:
@@ -135,6 +185,7 @@ class Execution:
             await self._start(portal, first)
         result = portal.result
         assert result is not None
+        self._tell_noise(portal)
         if tell:
             self._out += wire.NO_DATA if result.columns is None else b""
             self._out += b"" if result.columns is None else wire.row_description(portal.fields(result.columns))
@@ -155,6 +206,17 @@ class Execution:
             return
         portal.is_done = True
         self._out += wire.command_complete(portal.tag)
+
+    def _tell_noise(self, portal: Portal) -> None:
+        """Say once what noise a result has, before its rows."""
+        result = portal.result
+        if result is not None and result.noise is not None:
+            self._notice("00000", result.noise, "NOTICE")
+            result.noise = None
+
+    def _notice(self, code: str, text: str, severity: str) -> None:
+        if self._settings.get("client_min_messages") not in ("warning", "error") or severity == "WARNING":
+            self._out += wire.notice(code, text, severity=severity)
 
     async def _next(self, portal: Portal, count: int) -> tuple[int, list[bytes]]:
         return await self._work(lambda: portal.next(count))
@@ -200,17 +262,19 @@ class Execution:
         """The catalog instance, if a statement is a catalog query; filled again if what the user sees has changed."""
         assert self._backend is not None
         backend, make = self._backend, self._service.catalogs
+        backend.has_intervals = self._settings.has_intervals
         if make is None or not MENTIONS.search(text):
             return None
 
         def filled() -> Catalogs | None:
             made = self._catalogs if self._catalogs is not None else make(backend.role, self._name)
             self._catalogs = made
+            made.process = self.process
             if not made.answers(text):
                 return None
             if self._filled != backend.stamp:
                 stamp, seen = backend.stamp, backend.visible()
-                made.fill(seen.columns, seen.tables)
+                made.fill(seen.columns, seen.tables, seen.comments)
                 self._filled = stamp
             return made
 
@@ -229,24 +293,82 @@ class Execution:
             raise PgError(*self._ending)
 
     async def _work(self, do: Callable[[], _T]) -> _T:
-        """Do something in a worker thread, for as long as a statement may take."""
-        loop = asyncio.get_running_loop()
-        self._is_working, self._ending = True, None
-        late = loop.call_at(self._deadline, self.finish, TOO_LONG) if self._deadline else None
+        """Do something in a worker thread, for as long as a statement may take. To wait for a thread does not count.
+
+        Where what must end does not end at once, it is left behind, and the client goes on.
+        """
+        await self._nothing_left_behind()
+        loop, flag, user = asyncio.get_running_loop(), self._flag, self._name
+        given_up = loop.create_future()
+        self._is_working, self._ending, self._given_up = True, None, given_up
 
         def checked() -> _T:
-            self._check()
-            return do()
+            # It has a thread: from now on its time counts.
+            if self._allowed is not None:
+                self._deadline = self._deadline or loop.time() + self._allowed
+                flag.limit(max(self._deadline - loop.time(), 0.0))
+            try:
+                with working_for(flag), flag.stopping(self._stop):
+                    self._check()
+                    return do()
+            except Stopped:
+                pass
+            raise PgError(*(self._ending or CANCELLED))
 
-        running = self._running = self._service.submit(checked)
+        running = self._running = self._service.submit(user, checked)
+        waiting: asyncio.Future[_T] = asyncio.wrap_future(running)
+        if self._allowed is not None:
+            # (A later part of a statement has less time left than all of it.)
+            left = self._allowed if self._deadline is None else self._deadline - loop.time()
+            self._late = loop.call_later(left, self._look_at_clock, flag)
         try:
-            return await asyncio.wrap_future(running)
+            both: set[asyncio.Future[Any]] = {waiting, given_up}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                self._leave_behind(running, waiting)
+                raise PgError(*(self._ending or CANCELLED))
+            return waiting.result()
         except duckdb.InterruptException:
             raise PgError(*(self._ending or CANCELLED)) from None
         finally:
             self._is_working = False
-            if late is not None:
-                late.cancel()
+            given_up.cancel()
+            if self._late is not None:
+                self._late.cancel()
+
+    def _look_at_clock(self, flag: Flag) -> None:
+        """End the statement if its time is over; look again later if it began later, or waits for a thread still."""
+        if self._allowed is None or not self._is_working or flag is not self._flag:
+            return
+        loop = asyncio.get_running_loop()
+        left = self._allowed if self._deadline is None else self._deadline - loop.time()
+        if left <= 0:
+            self.finish(TOO_LONG)
+        else:
+            self._late = loop.call_later(left, self._look_at_clock, flag)
+
+    def _leave_behind(self, running: Future[Any], waiting: asyncio.Future[Any]) -> None:
+        """Let what must end go on by itself until it ends."""
+        waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        if not running.cancel():
+            self._left_behind = running
+            self._service.leave_behind(running)
+
+    async def _nothing_left_behind(self) -> None:
+        """Wait a moment for what was left behind. Raises PgError if it has not ended then."""
+        left = self._left_behind
+        if left is None:
+            return
+        if not left.done():
+            await asyncio.wait({asyncio.wrap_future(left)}, timeout=_GIVE_UP)
+        if not left.done():
+            raise PgError(*STILL_ENDING)
+        self._left_behind = None
+
+    def _stop(self) -> None:
+        """Stop what runs on the backend's connection. Called from any thread."""
+        if self._backend is not None:
+            self._backend.cancel()
 
     @property
     def _seconds(self) -> float | None:
@@ -261,6 +383,7 @@ class Execution:
         if result.columns is None:
             raise PgError("42601", "COPY ... TO STDOUT is for queries: this one has no rows.")
         portal.result, columns = result, result.columns
+        self._tell_noise(portal)
         write = copy_writer(columns, options)
         self._out += wire.copy_out(len(columns), binary=options.form == "binary")
         # Clients read one row from each frame, and the binary header in front of the first one.
@@ -287,6 +410,78 @@ class Execution:
         self._out += wire.COPY_OUT_DONE + wire.command_complete(f"COPY {portal.rows}")
         portal.is_done = True
 
+    async def _copy_in(self, portal: Portal, command: commands.CopyIn) -> None:
+        """Take rows from the client: all of them, or none."""
+        assert self._backend is not None
+        backend, portal.began = self._backend, perf_counter()
+        loading = await self._work(lambda: backend.load(command))
+        self._copying = Copying()
+        try:
+            self._out += wire.copy_in(len(loading.names), binary=command.options.form == "binary")
+            await self._flush()
+            while (piece := await self._copied()) is not None:
+                await self._work(partial(loading.feed, piece))
+            await self._work(loading.finish)
+        except BaseException:
+            await self._abandon(loading)
+            raise
+        finally:
+            self._copying = None
+        portal.rows = loading.rows
+        self._out += wire.command_complete(f"COPY {loading.rows}")
+        portal.is_done = True
+
+    async def _abandon(self, loading: Loading) -> None:
+        """Undo what was copied, once what still runs of it has ended."""
+        left = self._left_behind
+        if left is not None and not left.done():
+            left.add_done_callback(lambda _: loading.abandon())
+        else:
+            await self._service.light_work(loading.abandon)
+
+    async def _copied(self) -> bytes | None:
+        """The next piece of what the client copies; None behind the last one. Raises PgError if the client gives up."""
+        assert self._copying is not None
+        found = bytearray()
+        if self._copying.why is not None:
+            raise PgError(*self._copying.why)
+        while not self._copying.is_over and len(found) < _COPIED:
+            message = self._buffered() or await self._copy_message(self._copying)
+            if isinstance(message, wire.CopyData):
+                found += message.body
+            elif message is wire.COPY_DONE:
+                self._copying.is_over = True
+            elif isinstance(message, wire.CopyFail):
+                raise PgError("57014", "The client has given up copying: nothing was copied.")
+            elif message not in (wire.FLUSH, wire.SYNC):
+                raise wire.FrameError("something else was sent while rows were copied")
+        return bytes(found) or None
+
+    async def _copy_message(self, copying: Copying) -> wire.Message:
+        """Wait for the client's next message. Raises PgError if the statement is to end meanwhile."""
+        loop = asyncio.get_running_loop()
+        left = None if self._deadline is None else max(self._deadline - loop.time(), 0.0)
+        reading, ended = asyncio.ensure_future(self._message()), asyncio.ensure_future(copying.ended.wait())
+        both: set[asyncio.Future[Any]] = {reading, ended}
+        try:
+            await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            raise PgError(*(copying.why or TOO_LONG))
+        finally:
+            for one in both:
+                one.cancel()
+            # Only then may another message be waited for.
+            await asyncio.gather(*both, return_exceptions=True)
+
+    async def _message(self) -> wire.Message:
+        """The client's next message."""
+        raise NotImplementedError
+
+    def _buffered(self) -> wire.Message | None:
+        """The client's next message, if it is here already."""
+        raise NotImplementedError
+
     async def _command(self, portal: Portal, command: commands.Command) -> Result | None:
         """Carry out a statement about the session. None: DuckDB must run it after all."""
         raise NotImplementedError
@@ -300,7 +495,8 @@ class Execution:
 
     def _logged(self, portal: Portal, error: Exception | None) -> None:
         """Log a statement that has ended."""
-        if portal.command is not None and error is None and not isinstance(portal.command, commands.CopyOut):
+        told_of = (commands.CopyOut, commands.CopyIn, commands.UserChange, commands.Explain)
+        if portal.command is not None and error is None and not isinstance(portal.command, told_of):
             return
         result, said = portal.result, None
         if error is not None:
@@ -310,7 +506,7 @@ class Execution:
         self._service.log.write(
             "statement",
             user=self._name,
-            text=portal.text,
+            text=portal.command.shown if isinstance(portal.command, commands.UserChange) else portal.text,
             decision=None if decision is None else "; ".join(f"{one.kind}: {one.verdict}" for one in decision.steps),
             epsilon=str(spent) if spent else None,
             rows=portal.rows,

@@ -7,9 +7,12 @@ decision: it can only cause a refusal, or a wrong way of handling the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+# In characters: of a text whose tokens are kept.
+SHORT = 1_000
 # The most parameters of a statement, as in PostgreSQL's protocol.
 _MOST = 65_535
 _TOKEN = re.compile(
@@ -52,8 +55,20 @@ class Token:
         return self.word or self.text
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """The tokens of a text, without comments. A quote that is not closed is a mark."""
+def tokens(text: str) -> Iterable[Token]:
+    """The tokens of a text, without comments. A quote that is not closed is a mark.
+
+    Those of a short text are kept: a session looks at its statement several times, and programs send the same again.
+    """
+    return _kept(text) if len(text) <= SHORT else _scanned(text)
+
+
+@lru_cache(maxsize=200)
+def _kept(text: str) -> Sequence[Token]:
+    return tuple(_scanned(text))
+
+
+def _scanned(text: str) -> Iterator[Token]:
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)

@@ -18,7 +18,7 @@ class Log:
     """Where events are written: a file that only its owner may read, or the process's standard error."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._lock = Lock()
+        self._lock, self._path = Lock(), path
         self._file: TextIO = sys.stderr if path is None else _opened(path)
 
     def write(self, event: str, **said: Any) -> None:
@@ -28,6 +28,15 @@ class Log:
         text = json.dumps({name: value for name, value in line.items() if value is not None}, ensure_ascii=False)
         with self._lock:
             print(text, file=self._file, flush=True)
+
+    def reopen(self) -> None:
+        """Write to a new file of the same name from now on, if the old one was renamed. Raises OSError."""
+        if self._path is None:
+            return
+        new = _opened(self._path)
+        with self._lock:
+            old, self._file = self._file, new
+        old.close()
 
     def close(self) -> None:
         """Close the file, if it is one."""

@@ -9,21 +9,24 @@ from duckanon.server import wire
 from duckanon.server.errors import LOGIN_FAILED, PgError
 from duckanon.server.scram import Exchange, LoginFailed
 from duckanon.server.stream import Stream
+from duckanon.server.tls import Tls
 from duckanon.server.users import User
 
 if TYPE_CHECKING:
     from duckanon.server.service import Service
 
 
-async def log_in(service: Service, stream: Stream, name: str) -> User:
+async def log_in(service: Service, stream: Stream, tls: Tls | None, name: str) -> User:
     """The user, once the client has proved that it knows the password. Raises PgError.
+
+    tls: the certificate of the connection, if it is encrypted.
 
     The last message of the exchange is sent: it proves that the server knows the verifier.
     """
     try:
         users = await service.light_work(service.users.read)
-        tls = service.tls if stream.is_encrypted else None
-        exchange = Exchange(users.verifier(name), None if tls is None else tls.end_point, known=name in users.users)
+        binding = tls.end_point if tls is not None and stream.is_encrypted else None
+        exchange = Exchange(users.verifier(name), binding, known=name in users.users)
         await stream.write(wire.authentication_sasl(exchange.mechanisms))
         mechanism, first = wire.sasl_initial(await _password(stream))
         await stream.write(wire.authentication_continue(exchange.first(mechanism, first)))

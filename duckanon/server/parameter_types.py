@@ -64,6 +64,11 @@ def _kind(cast: _Node) -> str:
     return _SHOWN_AS.get(base, base) + written[len(base) :]
 
 
+def _is_quantifier(node: _Node) -> bool:
+    """Whether it is ALL or SOME of a list, which sqlglot takes for a function."""
+    return isinstance(node, exp.Anonymous) and fold(node.name) in ("all", "some", "any") and len(node.expressions) == 1
+
+
 class _Scope:
     """The tables that a statement names, and the known types of their columns."""
 
@@ -83,7 +88,7 @@ class _Scope:
             return "BIGINT"
         if isinstance(above, _TEXTS):
             return "VARCHAR"
-        if isinstance(above, exp.Any):
+        if isinstance(above, exp.Any | exp.All) or _is_quantifier(above):
             listed = self.wanted(above)
             return f"{listed}[]" if listed else ""
         if isinstance(above, _PAIRS):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from duckanon.cancellation import Flag
 from duckanon.server.backends import Column, Result
 from duckanon.server.codecs import Encoder, data_rows, encoder, sized
 from duckanon.server.commands import Command, CopyOptions
@@ -19,13 +20,17 @@ CHUNK = 2_000
 
 @dataclass
 class Prepared:
-    """A prepared statement. types: the oids of its parameters. columns: those that were sent to the client, if any."""
+    """A prepared statement. types: the oids of its parameters. columns: those that were sent to the client, if any.
+
+    written: the text as the client sent it.
+    """
 
     text: str
     command: Command | None
     declared: tuple[int, ...] = ()
     types: Sequence[int] | None = None
     columns: Sequence[Column] | None = None
+    written: str = ""
 
 
 @dataclass
@@ -34,7 +39,8 @@ class Portal:
 
     types: the oids of the values. formats: of the columns, 1 for binary; one for all, or one each. hold: whether it
     outlives its transaction. declared: whether it is a cursor of SQL. rows, size: how many rows were sent, and bytes.
-    expected: the oids of the columns that were sent to the client before it ran.
+    expected: the oids of the columns that were sent to the client before it ran. flag: of all that works for it.
+    written: the text as the client sent it.
     """
 
     text: str
@@ -49,7 +55,9 @@ class Portal:
     is_done: bool = False
     rows: int = 0
     size: int = 0
+    written: str = ""
     began: float = field(default_factory=perf_counter)
+    flag: Flag = field(default_factory=Flag)
     _encoders: Sequence[Encoder] = ()
     _ready: tuple[int, list[bytes]] | None = None
 
@@ -146,11 +154,13 @@ def _text_item(options: CopyOptions) -> Callable[[bytes], bytes]:
 
 def _csv_item(options: CopyOptions) -> Callable[[bytes], bytes]:
     quote, delimiter, null = options.quote.encode(), options.delimiter.encode(), options.null.encode()
-    special = re.compile(b"|".join(map(re.escape, (quote, delimiter, b"\n", b"\r"))))
+    escape_mark = (options.escape or options.quote).encode()
+    special = re.compile(b"|".join(map(re.escape, (quote, escape_mark, delimiter, b"\n", b"\r"))))
+    doubled = re.compile(b"|".join(map(re.escape, {quote, escape_mark})))
 
     def escape(item: bytes) -> bytes:
         if special.search(item) or item in (null, b"\\."):
-            return quote + item.replace(quote, quote + quote) + quote
+            return quote + doubled.sub(lambda mark: escape_mark + mark[0], item) + quote
         return item
 
     return escape

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from duckanon.catalog.names import fold
-from duckanon.server.lexer import tokens
+from duckanon.server.lexer import SHORT, tokens
 from duckanon.specification import functions
 
 # The macros and views that stewards have defined: name and SQL.
@@ -19,9 +21,16 @@ _RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functio
 _ANYTHING = {"execute", "query"}
 
 
-def names(text: str) -> set[str]:
-    """The names in a text, folded."""
-    return {fold(one.value) for one in tokens(text) if one.kind in ("word", "name")}
+def names(text: str) -> AbstractSet[str]:
+    """The names in a text, folded. Those of a short text are kept, as its tokens are."""
+    return _kept(text) if len(text) <= SHORT else _names(text)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(fold(one.value) for one in tokens(text) if one.kind in ("word", "name"))
+
+
+_kept = lru_cache(maxsize=200)(_names)
 
 
 def recording(defined: Iterable[tuple[str, str]]) -> set[str]:

@@ -7,10 +7,13 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+
 from duckanon.server import commands, wire
 from duckanon.server.backends import Column
 from duckanon.server.codecs import decoder
-from duckanon.server.errors import CANCELLED, STOPPING, PgError, pg_error
+from duckanon.server.error_places import place
+from duckanon.server.errors import CANCELLED, REMOVED, STOPPING, PgError, pg_error
 from duckanon.server.execution import PIECE
 from duckanon.server.lexer import apart, statements
 from duckanon.server.login import log_in
@@ -35,10 +38,16 @@ class Session(SessionStatements):
 
     def __init__(self, service: Service, stream: Stream) -> None:
         super().__init__(service, stream)
+        # The certificate of this connection, also if it is renewed during the login.
+        self._tls = service.tls
         self.process, self.key = secrets.randbits(31), secrets.randbits(32) - (1 << 31)
         # A portal whose columns were asked for and not sent yet.
         self._undescribed: Portal | None = None
         self._is_skipping = False
+        # The text that the client sent, of which a statement runs or is prepared, and where it begins in it.
+        self._written = "", 0
+        # Whether the session ends because its user is none any more.
+        self._is_removed = False
 
     # The session's life.
 
@@ -61,8 +70,8 @@ class Session(SessionStatements):
             await self._fatal("XX000", "The connection ends: the server has failed, and its log says where.")
         finally:
             self._service.left(self)
-            await self._release()
             self._stream.close()
+            await self._release()
 
     async def _fatal(self, code: str, text: str) -> None:
         """Tell the client why the connection ends."""
@@ -75,6 +84,12 @@ class Session(SessionStatements):
     def renumber(self) -> None:
         """Take another number, since another session has this one."""
         self.process = secrets.randbits(31)
+
+    def remove(self) -> None:
+        """End the session, and what runs in it: its user was removed. What was charged is made all the same."""
+        self._is_removed = True
+        self.finish(REMOVED)
+        self.stop()
 
     def stop(self) -> None:
         """End the session: at once if it waits for the client, else after the running statement."""
@@ -96,7 +111,7 @@ class Session(SessionStatements):
             tries += 1
             if tries > 2 or self._stream.is_encrypted:
                 raise wire.FrameError("encryption is asked for again")
-            tls = self._service.tls
+            tls = self._tls
             if first.by == "tls" and tls is not None:
                 await self._stream.start_tls(wire.ENCRYPTED, tls.context, _LOGIN)
             else:
@@ -107,12 +122,12 @@ class Session(SessionStatements):
         unknown = [name for name in given if name.startswith("_pq_.")]
         if startup.minor or unknown:
             self._out += wire.negotiate_version(unknown)
-        if self._service.tls is not None and not self._stream.is_encrypted:
+        if self._tls is not None and not self._stream.is_encrypted:
             raise PgError("28000", "This server speaks TLS only: connect with sslmode=require or better.")
         if given.get("replication", "false").lower() not in ("false", "off", "no", "0"):
             raise PgError("0A000", "There is no replication here.")
         await self._flush()
-        self.user = await log_in(self._service, self._stream, given.get("user", ""))
+        self.user = await log_in(self._service, self._stream, self._tls, given.get("user", ""))
         names = (self._service.database, self.user.name, "postgres", "")
         if given.get("database", "") not in names:
             raise PgError("3D000", f"There is one database here: connect to {self._service.database}.")
@@ -136,8 +151,8 @@ class Session(SessionStatements):
             try:
                 message = await self._message()
             except Ended:
-                if self._service.is_stopping:
-                    raise PgError(*STOPPING) from None
+                if self._service.is_stopping or self._is_removed:
+                    raise PgError(*(REMOVED if self._is_removed else STOPPING)) from None
                 raise
             if message is wire.TERMINATE:
                 return
@@ -164,6 +179,13 @@ class Session(SessionStatements):
             async with asyncio.timeout(_FRAME):
                 frame = await self._stream.read(length)
         return wire.message(header[:1], frame[5:])
+
+    def _buffered(self) -> wire.Message | None:
+        header = self._stream.has(5)
+        if header is None:
+            return None
+        frame = self._stream.take(5 + wire.body_length(header[1:], wire.LONGEST))
+        return None if frame is None else wire.message(header[:1], frame[5:])
 
     async def _peek(self) -> bytes:
         """The next frame's header, which stays where it is."""
@@ -208,23 +230,29 @@ class Session(SessionStatements):
 
     def _tell(self, error: Exception) -> None:
         said = pg_error(error, all_words=self._is_steward)
+        if isinstance(error, duckdb.FatalException):
+            self._service.give_up()
         if said.code == "XX000":
             self._service.log.write("internal error", user=self._name, kind=type(error).__name__)
-        self._out += wire.error(said.code, said.text)
+        text, start = self._written
+        self._out += wire.error(said.code, said.text, place=place(text, said.text, start))
 
     async def _query(self, text: str) -> None:
         """The simple protocol: all statements of a text, until one fails."""
         self._portals.pop("", None)
-        parts = statements(self._limited(text))
+        parts, at = statements(self._limited(text)), 0
         if not parts:
             self._out += wire.EMPTY_QUERY
         for part in parts:
+            at = text.index(part, at)
+            self._written = text, at
             await self._execute(Portal(part, commands.command(part)), 0, tell=True)
 
     async def _extended(self, message: wire.Message) -> None:
         pending, self._undescribed = self._undescribed, None
         if isinstance(message, wire.Execute):
             portal = self._portal(message.portal)
+            self._written = portal.written, 0
             if pending is not None and pending is not portal:
                 await self._tell_columns(pending)
             await self._execute(portal, message.limit, tell=pending is portal)
@@ -261,7 +289,7 @@ class Session(SessionStatements):
         if len(parts) > 1:
             raise PgError("42601", "A prepared statement is one statement: send each of them alone.")
         text = apart(parts[0]) if parts else ""
-        self._prepared[message.name] = Prepared(text, commands.command(text), message.types)
+        self._prepared[message.name] = Prepared(text, commands.command(text), message.types, written=message.text)
         self._out += wire.PARSE_COMPLETE
 
     async def _bind(self, message: wire.Bind) -> None:
@@ -280,7 +308,13 @@ class Session(SessionStatements):
         ]
         expected = [one.type.oid for one in prepared.columns] if prepared.columns is not None else None
         self._portals[message.portal] = Portal(
-            prepared.text, prepared.command, values, types, message.result_formats, expected=expected
+            prepared.text,
+            prepared.command,
+            values,
+            types,
+            message.result_formats,
+            expected=expected,
+            written=prepared.written,
         )
         self._out += wire.BIND_COMPLETE
 
@@ -316,6 +350,7 @@ class Session(SessionStatements):
 
     async def _tell_columns(self, portal: Portal) -> None:
         """Send the columns of a portal without running it."""
+        self._written = portal.written, 0
         if portal.result is not None:
             columns = portal.result.columns
         else:
@@ -326,12 +361,13 @@ class Session(SessionStatements):
     def _statement(self, name: str) -> Prepared:
         if name not in self._prepared:
             raise PgError("26000", "There is no prepared statement of that name.")
+        self._written = self._prepared[name].written, 0
         return self._prepared[name]
 
 
 def _inner(command: commands.Command | None) -> str:
     """The query inside a statement about the session, such as DECLARE: the parameters belong to it."""
-    return command.query if isinstance(command, commands.Declare | commands.CopyOut) else ""
+    return command.query if isinstance(command, commands.Declare | commands.CopyOut | commands.Explain) else ""
 
 
 def _described(portal: Portal, columns: Sequence[Column] | None) -> bytes:

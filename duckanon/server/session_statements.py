@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from duckanon.server import commands, wire
+from duckanon.server import commands, plans, wire
 from duckanon.server.backends import Column, Result, catalog_columns, listed
 from duckanon.server.errors import PgError
 from duckanon.server.execution import Execution
 from duckanon.server.portals import CHUNK, Portal
 from duckanon.server.stream import Stream
-from duckanon.server.types import TEXT
+from duckanon.server.types import BOOL, TEXT
 
 if TYPE_CHECKING:
     from duckanon.server.service import Service
 
 # The most open cursors and savepoints of one session.
 MOST_PORTALS, _MOST_SAVEPOINTS = 100, 1_000
+# The column in which PostgreSQL shows a plan.
+_PLAN = "QUERY PLAN"
 
 
 class SessionStatements(Execution):
@@ -39,7 +42,35 @@ class SessionStatements(Execution):
             return await self._fetch(command)
         if isinstance(command, commands.DiscardAll):
             return await self._discard()
+        if isinstance(command, commands.UserChange):
+            return await self._change_user(command)
+        if isinstance(command, commands.Explain):
+            return await self._explain(command, portal.values)
         return self._at_once(command)
+
+    async def _change_user(self, command: commands.UserChange) -> Result:
+        """Add, change or remove a user; at a user's removal the sessions end. It is no part of a transaction."""
+        if not self._is_steward:
+            raise PgError("42501", "Users are changed by stewards: ask one.")
+        if command.action == "drop" and command.name == self._name:
+            raise PgError("42501", "You cannot remove yourself: another steward can, or duckanon user remove.")
+        if command.role and command.action == "alter":
+            raise PgError("0A000", "A role does not change: DROP the user, and CREATE it with the other role.")
+        users, role = self._service.users, command.role or "analyst"
+
+        def change() -> None:
+            if command.action == "drop":
+                users.remove(command.name)
+            elif command.action == "alter":
+                users.change_password(command.name, command.password)
+            elif command.name in users.read().users:
+                raise PgError("42710", f"There is a user {command.name} already: ALTER USER gives another password.")
+            else:
+                users.add(command.name, role, command.password)
+
+        await self._service.light_work(change)
+        self._service.end_removed()
+        return Result(f"{command.action.upper()} ROLE")
 
     def _at_once(self, command: commands.Command) -> Result | None:
         """As `_command`, for statements that need not wait."""
@@ -51,14 +82,38 @@ class SessionStatements(Execution):
             return self._close_cursor(command.name)
         if isinstance(command, commands.Deallocate):
             return self._deallocate(command.name)
-        if isinstance(command, commands.CopyIn):
-            raise PgError(
-                "0A000",
-                "COPY ... FROM STDIN is not known here: send INSERT with many rows each, or stop the server and load "
-                "the file with duckanon sql.",
-            )
+        if isinstance(command, commands.EndStatement):
+            return self._end_statement(command)
         assert isinstance(command, commands.Done)
         return Result(command.tag)
+
+    async def _explain(self, command: commands.Explain, values: Sequence[Any]) -> Result | None:
+        """The plan of a query, which does not run. A steward's EXPLAIN ANALYZE is DuckDB's own."""
+        backend = self._backend
+        assert backend is not None
+        if command.runs:
+            if self._is_steward:
+                return None
+            raise PgError("0A000", "An analyst's EXPLAIN shows a plan and runs nothing: leave out ANALYZE.")
+
+        def explained() -> Result:
+            result = backend.run(f"EXPLAIN (FORMAT JSON) {command.query}", values)
+            rows: list[Any] = []
+            while more := result.fetch(CHUNK):
+                rows += more
+            found = plans.plan([one.name for one in result.columns or ()], rows)
+            lines = [(one,) for one in plans.written(found, command.form)]
+            shown = listed("EXPLAIN", [Column(_PLAN, plans.TYPES[command.form])], lines)
+            return replace(shown, decision=result.decision, spent=result.spent)
+
+        return await self._work(explained)
+
+    def _end_statement(self, command: commands.EndStatement) -> Result:
+        """Whether the user has another session of this number. Of other users' sessions nothing is said."""
+        ended = self._service.end_statement(self._name, command.process, session=command.session)
+        if not ended:
+            self._notice("01000", "You have no other session of this number.", "WARNING")
+        return listed("SELECT", [Column(command.column, BOOL)], [(ended,)])
 
     def _close_cursor(self, name: str | None) -> Result:
         if name is None:
@@ -129,10 +184,6 @@ class SessionStatements(Execution):
         """Close all cursors that end with their transaction."""
         self._portals = {name: one for name, one in self._portals.items() if one.hold}
 
-    def _notice(self, code: str, text: str, severity: str) -> None:
-        if self._settings.get("client_min_messages") not in ("warning", "error") or severity == "WARNING":
-            self._out += wire.notice(code, text, severity=severity)
-
     def _set(self, command: commands.Set) -> Result | None:
         if not command.name:
             for name, value in self._settings.reset():
@@ -169,6 +220,7 @@ class SessionStatements(Execution):
         await self._start(cursor, 0)
         if cursor.result is None or cursor.result.columns is None:
             raise PgError("42601", "A cursor is declared for a query.")
+        self._tell_noise(cursor)
         self._portals[command.name] = cursor
         return Result("DECLARE CURSOR")
 
@@ -212,10 +264,14 @@ class SessionStatements(Execution):
         backend = self._backend
         if isinstance(command, commands.Show):
             return self._shown(command).columns
+        if isinstance(command, commands.Explain) and not command.runs:
+            return [Column(_PLAN, plans.TYPES[command.form])]
+        if isinstance(command, commands.EndStatement):
+            return [Column(command.column, BOOL)]
         if isinstance(command, commands.Fetch) and not command.move:
             portal = self._portal(command.name)
             return portal.result.columns if portal.result is not None else None
-        if command is not None or not text:
+        if (command is not None and not isinstance(command, commands.Explain)) or not text:
             return None
         catalogs = await self._catalog_of(text)
         if catalogs is not None:

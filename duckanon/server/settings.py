@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from duckanon.server.errors import PgError
 
 _TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
+# The names of UTC, and an offset of nothing from it.
+_UTC = re.compile(
+    r"(?:etc/)?(?:utc|uct|gmt|universal|zulu|greenwich)|z|default|(?:utc|gmt)?[+-]?0{1,2}(?::?00){0,2}", re.IGNORECASE
+)
 _UNITS = {"us": 0.001, "ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 VERSION = "15.0"
@@ -54,7 +58,7 @@ def _date_style(given: str) -> str:
 
 
 def _zone(given: str) -> str:
-    if given.lower() in ("utc", "etc/utc", "gmt", "default", "0", "+00", "+00:00", "zulu"):
+    if _UTC.fullmatch(given.strip()):
         return "UTC"
     raise ValueError("UTC")
 
@@ -84,6 +88,14 @@ def _name(given: str) -> str:
     return "".join(one if " " <= one <= "~" else "?" for one in given)[:63]
 
 
+def _on_off(given: str) -> str:
+    if given.lower() in ("on", "true", "yes", "1"):
+        return "on"
+    if given.lower() in ("off", "false", "no", "0"):
+        return "off"
+    raise ValueError("on, off")
+
+
 _ON_OFF = _one_of("on", "off")
 _ISOLATION = _one_of("read committed", "read uncommitted", "repeatable read", "serializable")
 _LISTED = (
@@ -92,6 +104,7 @@ _LISTED = (
     Setting("client_encoding", "UTF8", _encoding, reported=True),
     Setting("client_min_messages", "notice", _one_of(*_LEVELS)),
     Setting("DateStyle", "ISO, MDY", _date_style, reported=True),
+    Setting("duckanon.intervals", "off", _on_off),
     Setting("default_transaction_isolation", "read committed", _ISOLATION),
     Setting("default_transaction_read_only", "off", _ON_OFF, reported=True),
     Setting("extra_float_digits", "1", _digits),
@@ -118,6 +131,8 @@ _LISTED = (
 _KNOWN = {one.name.lower(): one for one in _LISTED}
 # Parameters of the startup message that are no settings.
 _ALSO = {"user", "database", "options", "replication"}
+# A setting in the startup parameter `options`, which libpq takes from PGOPTIONS too.
+_OPTION = re.compile(r"(?:^|\s)(?:-c\s*|--)([\w.]+)=(\S*)", re.ASCII)
 
 
 class Settings:
@@ -129,7 +144,8 @@ class Settings:
 
     def begin(self, given: Mapping[str, str]) -> None:
         """Set what a client requests at the start. A value that is not supported leaves the setting as it is."""
-        for name, value in given.items():
+        options = dict(_OPTION.findall(given.get("options", "")))
+        for name, value in {**options, **given}.items():
             setting = _KNOWN.get(name.lower())
             if setting is not None and name.lower() not in _ALSO:
                 try:
@@ -171,6 +187,11 @@ class Settings:
 
     def all(self) -> list[tuple[str, str]]:
         return [(one.name, self._values[one.name]) for one in _LISTED]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the ends of intervals are shown beside noisy numbers."""
+        return self._values["duckanon.intervals"] == "on"
 
     @property
     def statement_seconds(self) -> float | None:

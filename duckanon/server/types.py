@@ -47,11 +47,12 @@ BPCHAR = PgType(1042, "bpchar", 1014)
 NAME = PgType(19, "name", 1003, 64)
 CHAR = PgType(18, "char", 1002, 1)
 JSONB = PgType(3802, "jsonb", 3807)
+XML = PgType(142, "xml", 143)
 
 # All scalar types that the server can read and write.
 SCALARS = (
     *(BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8, UNKNOWN, VARCHAR, DATE, TIME, TIMESTAMP),
-    *(TIMESTAMPTZ, INTERVAL, TIMETZ, NUMERIC, UUID, BPCHAR, NAME, CHAR, JSONB),
+    *(TIMESTAMPTZ, INTERVAL, TIMETZ, NUMERIC, UUID, BPCHAR, NAME, CHAR, JSONB, XML),
 )
 _OF_DUCKDB = {
     "BIGINT": INT8,

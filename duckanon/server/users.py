@@ -12,12 +12,12 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.server.scram import Verifier, mock_verifier, new_verifier, read_verifier
+from duckanon.server.scram import ITERATIONS, PLAIN, Verifier, mock_verifier, new_verifier, read_verifier
 
 ROLES = ("analyst", "steward")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,62}")
@@ -71,18 +71,30 @@ class UserFile:
     def add(self, name: str, role: str, password: str) -> bool:
         """Add a user, or give an existing one this role and password. Returns whether the name is new.
 
+        password: or a verifier of one in its place.
+
         Raises InvalidInput for a name, a role or a password that cannot be used.
         """
         if not _NAME.fullmatch(name):
             raise InvalidInput("A name has up to 63 letters, digits and _ . @ -, and begins with a letter or with _.")
         if role not in ROLES:
             raise InvalidInput("role must be 'analyst' or 'steward'.")
-        if not _LEAST <= len(password) <= _MOST or "\0" in password:
-            raise InvalidInput(f"A password has {_LEAST} to {_MOST:,} characters.")
+        verifier = _verifier(password)
         with self._changed() as users:
             is_new = name not in users
-            users[name] = User(name, role, new_verifier(password))
+            users[name] = User(name, role, verifier)
         return is_new
+
+    def change_password(self, name: str, password: str) -> None:
+        """Give a user another password, which counts from the next login on.
+
+        Raises InvalidInput for an unknown name, and for a password that cannot be used.
+        """
+        verifier = _verifier(password)
+        with self._changed() as users:
+            if name not in users:
+                raise InvalidInput(f"There is no user {name}.")
+            users[name] = replace(users[name], verifier=verifier)
 
     def remove(self, name: str) -> None:
         """Remove a user; the user's charges remain. Raises InvalidInput for an unknown name."""
@@ -123,6 +135,22 @@ class UserFile:
     def _check_mode(self, mode: int) -> None:
         if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
             raise InvalidInput(f"{self.path} can be read by others: chmod 600 it, and give its users new passwords.")
+
+
+def _verifier(password: str) -> Verifier:
+    """The verifier of a password, or the one that stands in its place. Raises InvalidInput."""
+    if password.startswith(f"{PLAIN}$"):
+        try:
+            found = read_verifier(password)
+        except ValueError:
+            raise InvalidInput("A password does not begin like a verifier of one: choose another.") from None
+        if found.iterations != ITERATIONS:
+            # Another number would tell a stranger that there is such a user.
+            raise InvalidInput(f"A verifier has {ITERATIONS:,} iterations here: send the password, over TLS.")
+        return found
+    if not _LEAST <= len(password) <= _MOST or "\0" in password:
+        raise InvalidInput(f"A password has {_LEAST} to {_MOST:,} characters.")
+    return new_verifier(password)
 
 
 def _loaded(text: bytes, path: Path) -> Users:

@@ -316,16 +316,19 @@ def ready(status: bytes) -> bytes:
     return frame(b"Z", status)
 
 
-def error(code: str, text: str, *, severity: str = "ERROR", hint: str = "") -> bytes:
-    return frame(b"E", _fields(severity, code, text, hint))
+def error(code: str, text: str, *, severity: str = "ERROR", hint: str = "", place: int | None = None) -> bytes:
+    """place: the number of the character in the statement, from 1, at which the error is."""
+    return frame(b"E", _fields(severity, code, text, hint, place))
 
 
 def notice(code: str, text: str, *, severity: str = "NOTICE") -> bytes:
     return frame(b"N", _fields(severity, code, text, ""))
 
 
-def _fields(severity: str, code: str, text: str, hint: str) -> bytes:
+def _fields(severity: str, code: str, text: str, hint: str, place: int | None = None) -> bytes:
     fields = {"S": severity, "V": severity, "C": code, "M": text, **({"H": hint} if hint else {})}
+    if place is not None:
+        fields["P"] = str(place)
     return b"".join(name.encode() + _text(value) for name, value in fields.items()) + b"\0"
 
 
@@ -356,6 +359,10 @@ def command_complete(tag: str) -> bytes:
 
 def copy_out(columns: int, *, binary: bool) -> bytes:
     return frame(b"H", bytes([binary]) + columns.to_bytes(2) + int(binary).to_bytes(2) * columns)
+
+
+def copy_in(columns: int, *, binary: bool) -> bytes:
+    return frame(b"G", bytes([binary]) + columns.to_bytes(2) + int(binary).to_bytes(2) * columns)
 
 
 def copy_data(data: bytes) -> bytes:

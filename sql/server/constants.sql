@@ -3,7 +3,7 @@
 
 INSERT INTO pg.pg_database BY NAME
 SELECT
-  5 AS oid, :database AS datname, 10 AS datdba, 6 AS encoding, 'c' AS datlocprovider, false AS datistemplate,
+  16385 AS oid, :database AS datname, 10 AS datdba, 6 AS encoding, 'c' AS datlocprovider, false AS datistemplate,
   true AS datallowconn, -1 AS datconnlimit, 0 AS datfrozenxid, 1 AS datminmxid, 1663 AS dattablespace,
   'C' AS datcollate, 'C' AS datctype;
 
@@ -29,3 +29,5 @@ SELECT 14 AS oid, 'sql' AS lanname, 10 AS lanowner, false AS lanispl, true AS la
 INSERT INTO pg.pg_collation BY NAME
 SELECT 100 AS oid, 'default' AS collname, 11 AS collnamespace, 10 AS collowner, 'd' AS collprovider, -1 AS collencoding
 UNION ALL SELECT 950, 'C', 11, 10, 'c', -1;
+INSERT INTO pg.pg_timezone_names BY NAME SELECT 'UTC' AS name, 'UTC' AS abbrev, INTERVAL 0 SECOND AS utc_offset, false AS is_dst;
+INSERT INTO pg.pg_timezone_abbrevs BY NAME SELECT 'UTC' AS abbrev, INTERVAL 0 SECOND AS utc_offset, false AS is_dst;

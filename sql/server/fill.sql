@@ -1,4 +1,5 @@
--- Fills the catalogs from `seen.classes` and `seen.columns`: the tables, views and columns that a user may see.
+-- Fills the catalogs from `seen.classes`, `seen.columns` and `seen.comments`: the tables, views and columns that a user
+-- may see, and what is said of them.
 -- :user, :owner (of everything), :database and :writes are filled in as constants.
 
 INSERT INTO pg.pg_namespace BY NAME
@@ -12,7 +13,7 @@ SELECT
   0 AS reltablespace, 0 AS relpages, -1 AS reltuples, 0 AS relallvisible, 0 AS reltoastrelid, false AS relhasindex,
   false AS relisshared, CASE schema_name WHEN 'temp' THEN 't' ELSE 'p' END AS relpersistence, kind AS relkind,
   columns AS relnatts, 0 AS relchecks, kind = 'v' AS relhasrules, false AS relhastriggers, false AS relhassubclass,
-  false AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
+  oid IN (SELECT class FROM seen.comments) AS relrowsecurity, false AS relforcerowsecurity, true AS relispopulated,
   CASE kind WHEN 'v' THEN 'n' ELSE 'd' END AS relreplident, false AS relispartition, 0 AS relrewrite,
   0 AS relfrozenxid, 0 AS relminmxid
 FROM seen.classes;
@@ -29,11 +30,25 @@ FROM seen.columns AS one JOIN pg.pg_type AS kind ON kind.oid = one.type;
 INSERT INTO pg.pg_tables BY NAME
 SELECT
   schema_name AS schemaname, name AS tablename, :owner AS tableowner, false AS hasindexes, false AS hasrules,
-  false AS hastriggers, false AS rowsecurity
+  false AS hastriggers, oid IN (SELECT class FROM seen.comments) AS rowsecurity
 FROM seen.classes WHERE kind <> 'v';
+
+INSERT INTO pg.pg_description BY NAME
+SELECT class AS objoid, 1259 AS classoid, place AS objsubid, text AS description FROM seen.comments;
+
+-- psql's \d lists row security under a table: no row of a protected table is shown, and its numbers get noise.
+INSERT INTO pg.pg_policy BY NAME
+SELECT
+  class AS oid, text AS polname, class AS polrelid, '*' AS polcmd, true AS polpermissive, [0]::UINTEGER[] AS polroles
+FROM seen.comments WHERE place = 0;
 
 INSERT INTO pg.pg_views BY NAME
 SELECT schema_name AS schemaname, name AS viewname, :owner AS viewowner FROM seen.classes WHERE kind = 'v';
+
+-- As in PostgreSQL each view has a rule, by which pgAdmin finds it. What it says is not shown.
+INSERT INTO pg.pg_rewrite BY NAME
+SELECT oid, '_RETURN' AS rulename, oid AS ev_class, '1' AS ev_type, 'O' AS ev_enabled, true AS is_instead
+FROM seen.classes WHERE kind = 'v';
 
 INSERT INTO pg.pg_stat_user_tables BY NAME
 SELECT oid AS relid, schema_name AS schemaname, name AS relname FROM seen.classes WHERE kind <> 'v';

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +57,17 @@ class Served:
             self._thread.join(60)
             assert not self._thread.is_alive()
             self.service.close()
+
+    def call(self, do: Callable[[], None]) -> None:
+        """Call a function in the server's event loop, as a signal's handler."""
+        done = Event()
+
+        def called() -> None:
+            do()
+            done.set()
+
+        self._loop.call_soon_threadsafe(called)
+        assert done.wait(20)
 
     def log(self) -> str:
         return self.path.with_suffix(".log").read_text()

@@ -88,7 +88,7 @@ def test_a_macro_over_a_protected_table_is_never_called(served: Served) -> None:
     threads.append(repeat(served, "stu", seconds, change))
     for one in threads:
         one.join(seconds + 60)
-    assert (("A", "A"),) in {rows for rows, _ in seen}
+    assert (("A", "A"),) in {rows for rows, _ in seen}, seen
     assert all(rows == (("A", "A"),) or (not rows and error) for rows, error in seen), seen
 
 

@@ -275,12 +275,12 @@ def test_a_client_that_vanishes_in_the_middle_of_a_charge(served: Served, monkey
     assert [who for who, _ in ledger(served)] == ["ana"]
 
 
-def test_a_stop_waits_for_a_charge(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_a_charge_and_its_client_does_not(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     drawing, drawn = threading.Event(), mechanisms.draw
 
     def slow(*given: Any) -> Any:
         drawing.set()
-        time.sleep(1)
+        time.sleep(4)
         return drawn(*given)
 
     monkeypatch.setattr(mechanisms, "draw", slow)
@@ -290,11 +290,16 @@ def test_a_stop_waits_for_a_charge(served: Served, monkeypatch: pytest.MonkeyPat
     ):
         client.send(query(COUNT))
         assert drawing.wait(30)
-        served.stop()
-        found = client.message()[0] + client.message()[0]
-        assert found == b"TD"
+        began, stop = time.monotonic(), threading.Thread(target=served.stop)
+        stop.start()
+        assert client.message()[0] == b"E"
         assert idle.message()[0] == b"E"
+        assert time.monotonic() - began < 2
+        stop.join()
     with serving(served.path) as again:
+        assert len(ledger(again)) == 1
+        with again.login("ana") as con:
+            con.execute(COUNT)
         assert len(ledger(again)) == 1
 
 
