@@ -16,17 +16,27 @@ _LEAST_VALUES, _ON_AVERAGE, _FEW_AT_MOST = 20, (1.15, 8), 30
 _KEYS = {"VARCHAR", "UUID", *(f"{sign}{size}INT" for sign in ("", "U") for size in ("SMALL", "BIG", "HUGE"))}
 _KEYS |= {"INTEGER", "UINTEGER"}
 
+_OF_VALUES = ("mean", "median", "mode")
+# What k_anonymize puts behind the name of a quasi-identifier.
+ENDS = ("lo", "hi", "set", "label", *_OF_VALUES)
+
 
 def generalised(columns: Sequence[str]) -> list[str]:
-    """The columns that k_anonymize made from quasi-identifiers: `age_lo` with `age_hi`, `zip_set`, `zip_label`."""
+    """The columns that k_anonymize made from quasi-identifiers: `age_lo` with `age_hi`, `zip_set`, `zip_label`.
+
+    Of a table of classes without such columns `age_mean`, `age_median` and `zip_mode`: no release has both.
+    """
     names = {name.lower() for name in columns}
 
-    def made(name: str) -> bool:
+    def covers(name: str) -> bool:
         base, _, end = name.lower().rpartition("_")
         other = {"lo": "hi", "hi": "lo"}.get(end)
         return end in ("set", "label") or f"{base}_{other}" in names
 
-    return [name for name in columns if made(name)]
+    found = [name for name in columns if covers(name)]
+    if found or "class_id" not in names:
+        return found
+    return [name for name in columns if name.lower().rpartition("_")[2] in _OF_VALUES and "_" in name]
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,11 @@ class Copied:
         alike = [name for name in several if name not in [*near, *known] and kinds[name] in _KEYS]
         guessed = [name for name in alike if _few_share(con, table, name, of[name])]
         return cls(names, near, known, guessed)
+
+    @property
+    def identifying(self) -> list[str]:
+        """Those by which a record or a unit is found: their distribution tells nothing of use."""
+        return [*self.near_unique, *self.units, *self.linking]
 
     @property
     def warns(self) -> bool:

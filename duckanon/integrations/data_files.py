@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.integrations import office_files, text_files
+from duckanon.functions.schema import looks_like_a_value
+from duckanon.integrations import column_texts, office_files, text_encodings, text_files
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.office_files import Labels
+from duckanon.integrations.reading import Reading, Tell, silent
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -79,7 +80,12 @@ class DataFile:
         """What the file says of its columns; only files of SPSS, SAS and Stata do. Raises InvalidInput."""
         return office_files.labels(self.path, self.kind) if self.is_office else Labels()
 
-    def _reader(self, *options: str) -> str:
+    @property
+    def _delimiter(self) -> str | None:
+        return "\t" if self.kind == "tsv" else None
+
+    def reader(self, reading: Reading, *options: str) -> str:
+        """The call of DuckDB that reads the file, if that is in UTF-8 and no office's."""
         if self.kind == "parquet":
             return f"read_parquet({literal(str(self.path))})"
         given = [literal(str(self.path)), *options]
@@ -89,55 +95,141 @@ class DataFile:
             given.append("delim = '\t'")
         if self.is_delimited:
             given += _DIALECT
+            given += [f"nullstr = [{', '.join(map(literal, ('', *reading.null)))}]"] if reading.null else []
+            given += [f"decimal_separator = {literal(reading.decimal)}"] if reading.decimal else []
+            given += [f"dateformat = {literal(reading.date_format)}"] if reading.date_format else []
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
-    def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
+    def _as_text(self, con: Connection, reading: Reading, typed: Sequence[str]) -> list[str]:
         """The reader's option, if any, that reads all columns as text except those in `typed`."""
         read = {name.lower() for name in typed}
-        found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self._reader()})").fetchall()  # noqa: S608 - names and paths are quoted
+        found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self.reader(reading)})").fetchall()  # noqa: S608 - names and paths are quoted
         kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
         return [f"types = {{{', '.join(kinds)}}}"] if kinds else []
 
-    def load(self, con: Connection, name: str | None = None, *, typed: Sequence[str] | None = None) -> str:
+    def load(
+        self,
+        con: Connection,
+        name: str | None = None,
+        *,
+        typed: Sequence[str] | None = None,
+        reading: Reading | None = None,
+        tell: Tell = silent,
+    ) -> str:
         """Read the file into a temporary table and return that table's name, as the functions take it.
 
         name: the table's, if not that of the file. typed: of a delimited file, the columns that get types; all others
-        stay text. None: every column. Raises InvalidInput if the file cannot be read.
+        stay text. None: every column. reading: what is said of the file. tell: gets a sentence for each thing that was
+        found out about it. Raises InvalidInput if the file cannot be read.
         """
-        import duckdb
-
+        reading = reading or Reading()
         # query_table of DuckDB 1.4 loses double quotes inside a name.
         quoted = identifier((name or self.path.name).replace('"', "'"))
+        if reading.is_said and not self.is_delimited:
+            raise InvalidInput(
+                f"{self.path} is no text file with delimiters: --encoding, --decimal, --null and --date-format are for "
+                ".csv and .tsv."
+            )
         if self.is_office:
             con.register(_READ, office_files.read(self.path, self.kind))
             con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {identifier(_READ)}").fetchall()
             con.unregister(_READ)
             return quoted
-        if self.is_delimited:
-            self._refuse(text_files.no_text(self.path))
-        try:
-            options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
-            con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self._reader(*options)}").fetchall()
-        except duckdb.Error as error:
-            if isinstance(error, duckdb.OutOfMemoryException):
-                raise
-            self._refuse(self._flaw() if self.is_delimited else None)
-            self._refuse(text_files.told(str(error)) or sentence(error))
-        if self.is_delimited and self._is_one_column(con, quoted):
-            self._refuse(self._flaw())
+        if not self.is_delimited:
+            with self._explained():
+                con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self.reader(reading)}").fetchall()
+            return quoted
+        with self._in_utf_8(reading, tell) as copy:
+            with copy._explained(self.path):
+                options = [] if typed is None else copy._as_text(con, reading, typed)
+                con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {copy.reader(reading, *options)}").fetchall()
+            if copy._is_one_column(con, quoted):
+                self._refuse(copy._flaw())
+            for told in (copy._doubled(con, quoted), copy._unsure_dates(con, quoted, reading)):
+                if told:
+                    tell(f"{self.path.name}: {told}")
+        numbers = column_texts.to_numbers(con, quoted, column_texts.texts(con, quoted, typed), reading.decimal)
+        if numbers and reading.decimal is None:
+            tell(f"{self.path.name}: {_listed(numbers)} read with decimal commas; --decimal . says that they are none.")
         return quoted
+
+    @contextmanager
+    def _in_utf_8(self, reading: Reading, tell: Tell) -> Iterator[DataFile]:
+        """The file, or its copy in UTF-8. Raises InvalidInput where it is no text, or not in the encoding."""
+        self._refuse(text_files.no_text(self.path))
+        said = reading.encoding
+        found = text_encodings.encoding_of(self.path) if said is None else text_encodings.named(said, self.path)
+        if found is None:
+            self._refuse(self._flaw())
+        encoding = found or text_encodings.UTF_8
+        with text_encodings.as_utf_8(self.path, encoding) as path:
+            if said is None and encoding != text_encodings.UTF_8:
+                called = text_encodings.NAMES[encoding]
+                tell(f"{self.path.name}: read as {called}, since it is not UTF-8; --encoding names another one.")
+            yield self if path == self.path else replace(self, path=path, packed=False)
+
+    @contextmanager
+    def _explained(self, told_as: Path | None = None) -> Iterator[None]:
+        """Turn DuckDB's errors about the file into sentences without values. told_as: the file that they name."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            named = replace(self, path=told_as or self.path)
+            named._refuse(self._flaw() if self.is_delimited else None)
+            named._refuse(text_files.told(str(error)) or sentence(error))
 
     def _refuse(self, why: str | None) -> None:
         if why is not None:
             raise InvalidInput(f"{self.path} cannot be read: {why}")
 
     def _flaw(self) -> str | None:
-        return text_files.flaw(self.path, "\t" if self.kind == "tsv" else None)
+        return text_files.flaw(self.path, self._delimiter)
 
     def _is_one_column(self, con: Connection, table: str) -> bool:
         """Whether the file was read as one column whose name has delimiters: so DuckDB reads one with ragged lines."""
         names = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
         return len(names) == 1 and any(one in names[0][0] for one in ",;\t|")
+
+    def _doubled(self, con: Connection, table: str) -> str | None:
+        """Which columns have the name of an earlier one, and how they are called now; None if there are none."""
+        names = text_files.header(self.path, self._delimiter)
+        read = [name for (name,) in con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()]  # noqa: S608
+        lower = [name.lower() for name in names]
+        again = [i for i, name in enumerate(lower) if name in lower[:i]]
+        if not again or len(read) != len(names):
+            return None
+        if any(map(looks_like_a_value, names)):
+            return "several columns have the same name, and perhaps the first line has values: put names into it."
+        called = ", ".join(f"column {i + 1} is read as {read[i]}" for i in again)
+        return f"several columns are named {', '.join(dict.fromkeys(names[i] for i in again))}: {called}."
+
+    def _unsure_dates(self, con: Connection, table: str, reading: Reading) -> str | None:
+        """That days and months of dates might be taken for each other; None where a value or somebody says which."""
+        described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+        days = [identifier(name) for name, kind in described if kind == "DATE"]
+        if reading.date_format or not days:
+            return None
+        ((form,),) = con.execute(f"SELECT DateFormat FROM sniff_csv({self._sniffed})").fetchall()  # noqa: S608
+        if form is None or form.startswith(("%Y", "%y")) or "%b" in form.lower():
+            return None
+        tells = " OR ".join(f"day({name}) > 12" for name in days)
+        if con.execute(f"SELECT 1 FROM {table} WHERE {tells} LIMIT 1").fetchall():  # noqa: S608
+            return None
+        return f"no date tells days from months; they are read as {form}. --date-format says another order."
+
+    @property
+    def _sniffed(self) -> str:
+        options = ", ".join(_DIALECT + (("delim = '\t'",) if self.kind == "tsv" else ()))
+        return f"{literal(str(self.path))}, {options}" + (", compression = 'gzip'" if self.packed else "")
+
+    def lines_of(self, records: Sequence[int], reading: Reading) -> list[int]:
+        """The lines of a delimited file in which these records begin. records: their numbers from 1, ascending."""
+        with self._in_utf_8(reading, silent) as copy:
+            return text_files.lines_of(copy.path, records, self._delimiter)
 
     def write(self, con: Connection, table: str, labels: Labels | None = None) -> None:
         """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error, OSError or InvalidInput.
@@ -154,6 +246,13 @@ class DataFile:
         rows = self._rows(con, table)
         with _replacing(self.path) as beside:
             con.execute(f"COPY ({rows}) TO {literal(str(beside))} ({options})").fetchall()
+
+    def export(self, con: Connection, table: str) -> str | None:
+        """The statement that writes a table to the file; None where DuckDB writes no such file."""
+        if self.is_office:
+            return None
+        options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
+        return f"COPY ({self._rows(con, table)}) TO {literal(str(self.path))} ({options})"
 
     def _rows(self, con: Connection, table: str) -> str:
         if not self.is_delimited and not self.is_office:
@@ -179,29 +278,30 @@ def source(
     *,
     typed: Sequence[str] | None = None,
     ordered: Sequence[str] = (),
-    numbers: Sequence[str] = (),
+    reading: Reading | None = None,
+    tell: Tell = silent,
 ) -> str:
     """The name by which SQL reads the data of `path`: a data file, or `table` in a DuckDB database.
 
-    typed: as for `DataFile.load`. ordered: columns that become intervals, so that text in them is a mistake.
-    numbers: others of which that is true. Raises InvalidInput if there is no such file, it cannot be read, `table` is
-    missing or out of place, or a column of a delimited file is text that should not be, because of decimal commas or,
-    in `ordered`, of a few values.
+    typed, reading, tell: as for `DataFile.load`. ordered: columns that must be numbers or dates, as those that become
+    intervals and weights; text in them is a mistake. Raises InvalidInput if there is no such file, it cannot be read,
+    `table` is missing or out of place, or a column in `ordered` is text because of a few values.
     """
     file = DataFile.of(path)
     if not path.exists():
         raise InvalidInput(f"There is no file {path}.")
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder: name a file in it.")
+    reading = reading or Reading()
     if file.kind != "database":
         if table is not None:
             raise InvalidInput(f"--table names a table in a DuckDB database, and {path} is none: leave --table out.")
-        read = file.load(con, typed=typed)
-        if file.is_delimited:
-            _refuse_decimal_commas(con, read, path, [*ordered, *numbers])
+        read = file.load(con, typed=typed, reading=reading, tell=tell)
         if file.is_delimited or file.kind == "excel":
-            _refuse_mixed(con, read, ordered)
+            _refuse_texts(con, read, file, ordered, reading)
         return read
+    if reading.is_said:
+        raise InvalidInput(f"{path} is a DuckDB database, whose columns have types: say how a text file is read only.")
     if table is None:
         raise InvalidInput(f"{path} is a DuckDB database: name a table in it with --table.")
     import duckdb
@@ -219,50 +319,54 @@ def source(
     return table
 
 
-def _refuse_decimal_commas(con: Connection, table: str, path: Path, numbers: Sequence[str]) -> None:
-    """Raises InvalidInput if all values of a column of text are numbers, some of them with a decimal comma."""
-    for name in _texts(con, table, numbers):
-        number = rf"regexp_full_match(trim({identifier(name)}), '[-+]?\d+(,\d+)?')"
-        ((is_number, commas),) = con.execute(
-            f"SELECT bool_and({number}), count(*) FILTER ({identifier(name)} LIKE '%,%') FROM {table}"  # noqa: S608
-        ).fetchall()
-        if is_number and commas:
-            read = path.with_name(f"{path.stem}_read.parquet")
-            statement = f"COPY (FROM read_csv({literal(str(path))}, decimal_separator = ',')) TO {literal(str(read))}"
+def _refuse_texts(con: Connection, table: str, file: DataFile, ordered: Sequence[str], reading: Reading) -> None:
+    """Raises InvalidInput if a column of text was to be numbers or dates: it says where, and not what stands there."""
+    for name in column_texts.texts(con, table, ordered):
+        if column_texts.is_ambiguous(con, table, name):
             raise InvalidInput(
-                f'Column "{name}" is text, since its numbers have decimal commas. Read the file once with them, and '
-                f"take {read} in its place: duckanon sql -c {_for_a_shell(statement)}"
+                f'Column "{name}" is text, since its commas may be decimal, or stand between thousands: say which with '
+                "--decimal , or --decimal ."
             )
+        wrong = column_texts.unfit(con, table, name, reading.decimal, reading.date_format)
+        if wrong is None:
+            continue
+        missing = " say with --null which texts stand for missing values," if file.is_delimited else ""
+        raise InvalidInput(
+            f'Column "{name}" is text: {told_unfit(wrong, file, reading)} Correct them or leave them empty,{missing} '
+            f"or name the column in categorical := [{literal(name)}] to release sets of its values."
+        )
 
 
-def _for_a_shell(statement: str) -> str:
-    """SQL as one word for a shell: in double quotes where nothing in it means more there."""
-    return shlex.quote(statement) if set(statement) & set('"$`\\!') else f'"{statement}"'
+def unfit_texts(con: Connection, table: str, file: DataFile, reading: Reading) -> dict[str, str]:
+    """A sentence for each column of text that might be numbers or dates, by its name: what keeps it from that."""
+    if not (file.is_delimited or file.kind == "excel"):
+        return {}
+    found = {}
+    for name in column_texts.texts(con, table):
+        if not reading.decimal and column_texts.is_ambiguous(con, table, name):
+            found[name] = "Its commas may be decimal, or stand between thousands: say which with --decimal."
+        elif reading.decimal and column_texts.has_other_sign(con, table, name, reading.decimal):
+            found[name] = f"Its numbers have another sign before decimals than {reading.decimal}, so it stays text."
+        elif wrong := column_texts.unfit(con, table, name, reading.decimal, reading.date_format):
+            found[name] = told_unfit(wrong, file, reading)
+    return found
 
 
-def _texts(con: Connection, table: str, names: Sequence[str]) -> list[str]:
-    """The columns among `names` that are text."""
-    wanted = {name.lower() for name in names}
-    described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
-    return [name for name, kind in described if kind == "VARCHAR" and name.lower() in wanted]
+def told_unfit(wrong: column_texts.Unfit, file: DataFile, reading: Reading) -> str:
+    """A sentence on values that cannot be numbers or dates: how many, and where, but not which."""
+    is_text = file.is_delimited
+    places = file.lines_of(wrong.first, reading) if is_text else wrong.first
+    what = ("line" if is_text else "record") + ("" if len(places) == 1 else "s")
+    listed = ", ".join(f"{place:,}" for place in places)
+    more = f" and {wrong.more:,} more" if wrong.more else ""
+    texts = f"; they are {wrong.texts:,} different texts" if 1 < wrong.texts < wrong.wrong else ""
+    texts = "; they are one text" if wrong.texts == 1 < wrong.wrong else texts
+    return f"{wrong.wrong:,} of its {wrong.all:,} values cannot be {wrong.kind}, in {what} {listed}{more}{texts}."
 
 
-def _refuse_mixed(con: Connection, table: str, ordered: Sequence[str]) -> None:
-    """Raises InvalidInput if most values of a column of text are numbers or dates: it names the first that is not."""
-    for name in _texts(con, table, ordered):
-        column = identifier(name)
-        for kind in ("DOUBLE", "DATE", "TIMESTAMP"):
-            cast = f"TRY_CAST({column} AS {kind}) IS NULL"
-            ((all_, wrong, first),) = con.execute(
-                f"SELECT count({column}), count({column}) FILTER ({cast}), "  # noqa: S608
-                f"min(rowid) FILTER ({column} IS NOT NULL AND {cast}) FROM {table}"
-            ).fetchall()
-            if 0 < wrong < all_ / 2:
-                raise InvalidInput(
-                    f'Column "{name}" is text, since {wrong:,} of its {all_:,} values cannot be cast to {kind}; the '
-                    f"first is in record {first + 1}. Correct them or leave them empty, or name the column in "
-                    f"categorical := [{literal(name)}] to release sets of its values."
-                )
+def _listed(names: Sequence[str]) -> str:
+    """Names with the verb that follows."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def is_database(path: Path) -> bool:

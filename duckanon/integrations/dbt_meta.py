@@ -75,7 +75,9 @@ def declared(node: Mapping[str, Any]) -> Declared:
     return Declared(bool(protected or found or edition), found, tuple(allow), opened, edition)
 
 
-def policy_fields(node: Declared, default: Mapping[str, Any], label: str, budgets: Mapping[str, Any]) -> dict[str, Any]:
+def policy_fields(
+    node: Declared, default: Mapping[str, Any], label: str, budgets: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """The fields of a protected table's Policy that are given; `epsilon` is always among them.
 
     default: terms for those that the node lacks. budgets: of populations, from other tables' declarations. Raises
@@ -84,8 +86,7 @@ def policy_fields(node: Declared, default: Mapping[str, Any], label: str, budget
     from duckanon.functions.policy_terms import loaded, plain_terms
 
     said = {**default, **node.terms}
-    if "epsilon" not in node.terms and said.get("population") in budgets:
-        said["epsilon"] = budgets[said["population"]]
+    said |= {name: one for name, one in budgets.get(str(said.get("population")), {}).items() if name not in node.terms}
     if said.get("epsilon") is None:
         raise InvalidInput(
             f"{label} is protected and has no budget: give it an epsilon in meta.duckanon, or give the plugin in "

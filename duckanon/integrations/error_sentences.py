@@ -11,7 +11,7 @@ _LONGEST = 400
 # DuckDB's prefix of errors raised by its SQL function error(), which our queries call.
 _PREFIX = "Invalid Input Error: "
 # How DuckDB's error about a call that a macro does not take begins; after it come all arguments of the macro.
-_NO_SUCH_CALL = re.compile(r"Binder Error: Macro (\w+)\(\) does not support the supplied arguments")
+_NO_SUCH_CALL = re.compile(r"Binder Error: Macro \"?(\w+)\"?\(\) does not support the supplied arguments")
 
 _MEMORY = (
     "DuckDB needs more memory than memory_limit allows: raise it with SET memory_limit = '8GB', let DuckDB spill to "

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHARGES = """
-SELECT database, number, coalesce(population, tbl), epsilon_exact, remaining_exact FROM privacy_ledger()
+SELECT database, number, coalesce(population, tbl), epsilon_exact, remaining_exact, noise FROM privacy_ledger()
 WHERE action = 'charge' ORDER BY database, number
 """
 _DECISION = "FROM explain_privacy({})"
-_BUDGETS = "SELECT population, remaining_exact, epsilon_exact, edition FROM privacy_budget() ORDER BY ALL"
+_BUDGETS = """
+SELECT population, remaining_exact, epsilon_exact, edition, promise, left_in_words FROM privacy_budget() ORDER BY ALL
+"""
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -149,7 +151,9 @@ class _CellConnection:
         """The banner of the database, the role and the budgets."""
         left = [
             f"{whose}: {left} of epsilon {whole} left, edition {edition}."
-            for whose, left, whole, edition in self._aside.execute(_BUDGETS).fetchall()
+            if promise is None
+            else f"{whose} ({promise}): {left} of {whole} left, {counts or 'no counts'}; edition {edition}."
+            for whose, left, whole, edition, promise, counts in self._aside.execute(_BUDGETS).fetchall()
         ]
         return Banner([f"{self._name}. {ROLES[self._role]}", *(left or ["No table is protected."])])
 
@@ -178,7 +182,7 @@ class _CellConnection:
 
     def _charges(self) -> dict[tuple[str, int], Charged]:
         rows = self._aside.execute(_CHARGES).fetchall()
-        return {(database, number): Charged(whose, epsilon, left) for database, number, whose, epsilon, left in rows}
+        return {(database, number): Charged(*charge) for database, number, *charge in rows}
 
 
 def _frame(con: Session, statement: Any) -> pd.DataFrame | None:

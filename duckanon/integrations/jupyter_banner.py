@@ -44,17 +44,19 @@ class Charged:
     """A charge in the ledger that a statement caused.
 
     whose: the population whose budget it was taken from, or a table without a population. epsilon, left: exact, as
-    text. left: what remains; None without a budget.
+    text. left: what remains; None without a budget. noise: what it paid for, in a population with a delta.
     """
 
     whose: str
     epsilon: str
     left: str | None
+    noise: str | None = None
 
     @property
     def line(self) -> str:
         left = f"{self.left} left" if self.left is not None else "no budget limits it: protect the table to set one"
-        return f"Epsilon {self.epsilon} spent on {self.whose}; {left}."
+        spent = f"Epsilon {self.epsilon}" if self.noise is None else f"{self.epsilon} ({self.noise})"
+        return f"{spent} spent on {self.whose}; {left}."
 
 
 def banner(

@@ -42,6 +42,9 @@ _ENDS = {
     "_hi": "highest in the class",
     "_set": "values in the class",
     "_label": "label of the class",
+    "_mean": "mean of the class",
+    "_median": "middle value of the class",
+    "_mode": "commonest value of the class",
 }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from duckanon.integrations.text_encodings import opened
 
 # How much of a file is looked at to see whether it is text.
 _HEAD = 1 << 16
@@ -17,24 +19,22 @@ _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _CAST = re.compile(r'Error when converting column "([^"\n]*)"\. Could not convert string .* to \'([^\']+)\'', re.DOTALL)
 _JSON_TYPE = re.compile(r"JSON transform error in file .*?, in (line|record/value) (\d+):", re.DOTALL)
 _QUOTE = "a double quote is not closed, or text follows it. Write a double quote inside a value twice."
-_ENCODE = "Save it as UTF-8; a file in Latin-1 becomes that by iconv -f ISO-8859-1 -t UTF-8."
+_ENCODE = "Most of the file is: correct the line, or name the encoding of all lines, as in --encoding cp1252."
 
 
 def no_text(path: Path) -> str | None:
-    """Why the file is no text in UTF-8 with a line of column names, as far as its beginning tells; None if it may be.
+    """Why the file is no text with a line of column names, as far as its beginning tells; None if it may be.
 
     path: a file with or without compression by gzip, as its suffix says. Raises OSError if it cannot be opened.
     """
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             head = file.read(_HEAD)
     except (gzip.BadGzipFile, EOFError):
         return "it is not compressed by gzip, as its suffix .gz says. Leave the suffix out, or compress it."
     if not head.strip():
         return "it is empty. The first line has the names of the columns."
-    if head.startswith(_UTF_16):
-        return "it is UTF-16. Save it as UTF-8, as by iconv -f UTF-16 -t UTF-8."
-    if b"\0" in head:
+    if b"\0" in head and not head.startswith(_UTF_16):
         return "it is binary data and no text. Save it as text, or give it its own suffix, such as .xlsx or .parquet."
     return None
 
@@ -46,10 +46,7 @@ def flaw(path: Path, delimiter: str | None = None) -> str | None:
     there are names of columns.
     delimiter: None takes the one that is most frequent in the first line. Raises OSError.
     """
-    with _opened(path) as file:
-        first = file.readline().decode("utf-8", "surrogateescape")
-    delimiter = delimiter or max(_DELIMITERS, key=first.count)
-    records = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    records = csv.reader(_lines(path), delimiter=delimiter or _likely(path), strict=True)
     line = 1
     try:
         names = next(records, [])
@@ -75,6 +72,44 @@ def flaw(path: Path, delimiter: str | None = None) -> str | None:
     return None
 
 
+def header(path: Path, delimiter: str | None = None) -> list[str]:
+    """The names of the columns as a file in UTF-8 has them, some perhaps twice; the delimiter is as for `flaw`."""
+    try:
+        names = next(csv.reader(_lines(path), delimiter=delimiter or _likely(path)), [])
+    except csv.Error:
+        return []
+    return [name.removeprefix("\ufeff") for name in names]
+
+
+def lines_of(path: Path, records: Sequence[int], delimiter: str | None = None) -> list[int]:
+    """The lines where records begin. records: their numbers from 1, ascending. The other arguments are those of `flaw`.
+
+    A record with a line break in it takes several lines. Those that lie beyond what can be read are left out.
+    """
+    wanted, found, number = set(records), [], 0
+    reader = csv.reader(_lines(path), delimiter=delimiter or _likely(path))
+    try:
+        next(reader, None)
+        line = reader.line_num + 1
+        for fields in reader:
+            number += bool(fields)
+            if fields and number in wanted:
+                found.append(line)
+                if number == records[-1]:
+                    break
+            line = reader.line_num + 1
+    except csv.Error:
+        pass
+    return found
+
+
+def _likely(path: Path) -> str:
+    """The delimiter that is most frequent in the first line."""
+    with opened(path) as file:
+        first = file.readline().decode("utf-8", "surrogateescape")
+    return max(_DELIMITERS, key=first.count)
+
+
 def told(text: str) -> str | None:
     """What an error of DuckDB's about a CSV or JSON file says, without values; None if it is about something else."""
     line, cast, kind = _LINE.search(text), _CAST.search(text), _JSON_TYPE.search(text)
@@ -96,14 +131,9 @@ def told(text: str) -> str | None:
     return f"{where} is no CSV. Correct it."
 
 
-def _opened(path: Path) -> gzip.GzipFile:
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    return opened(path, "rb")  # type: ignore[return-value]
-
-
 def _lines(path: Path) -> Iterator[str]:
     """The lines as text. Bytes that are no UTF-8 become lone surrogates."""
-    with _opened(path) as file:
+    with opened(path) as file:
         for line in file:
             yield line.decode("utf-8", "surrogateescape")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from duckanon.errors import InvalidInput
+from duckanon.integrations.dbt_manifest import Node, compiled, read_manifest, relation
 from duckanon.integrations.dbt_meta import declared
 from duckanon.rewrite.recognize import Schema, Stored, TableName, View, fold
 
@@ -108,39 +107,25 @@ def _script(path: Path) -> Script:
         return Script(path, path.read_text(encoding="latin-1"), flaw="the file is not UTF-8 text")
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text: save it as UTF-8.") from None
-
-
 def _dbt(manifest: Path, project: Path) -> Corpus:
     """A dbt project. Its models are treated as views of each other, however they are materialised."""
-    try:
-        content = json.loads(_text(manifest))
-        nodes = [*content["nodes"].values()]
-        sources = [*content.get("sources", {}).values()]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InvalidInput(f"{manifest} is no manifest of dbt: run dbt compile to make it again.") from None
+    content = read_manifest(manifest)
+    nodes, sources = [*content["nodes"].values()], [*content["sources"].values()]
     scripts: list[Script] = []
     tables: dict[TableName, Stored] = {}
     views: dict[TableName, View] = {}
     said = {id(node): declared(node) for node in [*nodes, *sources]}
-    protected = {_relation(node) for node in [*nodes, *sources] if said[id(node)].protected}
+    protected = {relation(node) for node in [*nodes, *sources] if said[id(node)].protected}
     for node in sources:
-        tables[_relation(node)] = _stored(node)
+        tables[relation(node)] = _stored(node)
     for node in nodes:
-        kind, name = node.get("resource_type"), _relation(node)
+        kind, name = node.get("resource_type"), relation(node)
         if kind == "seed":
             tables[name] = _stored(node)
         if kind not in ("model", "snapshot", "test", "analysis") or node.get("language", "sql") != "sql":
             continue
-        code = node.get("compiled_code") or node.get("compiled_sql")
-        if not code:
-            raise InvalidInput(f"The dbt model {node.get('name')} is not compiled: run dbt compile first.")
-        compiled = node.get("compiled_path")
-        path = project / compiled if compiled and (project / compiled).is_file() else None
+        code, written = compiled(node), node.get("compiled_path")
+        path = project / written if written and (project / written).is_file() else None
         where = path or project / node.get("original_file_path", "manifest.json")
         # A protected model is not audited, because it may hold records. Nor is a test that only counts rows.
         if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
@@ -150,16 +135,11 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
     return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))
 
 
-def _keeps_rows(test: dict[str, Any]) -> bool:
+def _keeps_rows(test: Node) -> bool:
     return bool((test.get("config") or {}).get("store_failures"))
 
 
-def _relation(node: dict[str, Any]) -> TableName:
-    name = node.get("alias") or node.get("identifier") or node.get("name") or ""
-    return TableName(*(fold(str(part or "")) for part in (node.get("database"), node.get("schema"), name)))
-
-
-def _stored(node: dict[str, Any]) -> Stored:
+def _stored(node: Node) -> Stored:
     """A source's or seed's columns, if all are described with their types; else its columns count as unknown."""
     columns = {fold(name): str(one.get("data_type") or "") for name, one in (node.get("columns") or {}).items()}
     return Stored(columns=columns) if columns and all(columns.values()) else Stored(complete=False)

@@ -14,10 +14,18 @@ from typer.core import TyperGroup
 from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import as_options, call, ordered, privacy_unit, split
+from duckanon.integrations.cli.backup_commands import backup, restore, upgrade
 from duckanon.integrations.cli.explore import explore
 from duckanon.integrations.cli.function_options import takes
-from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, TableName
+from duckanon.integrations.cli.in_options import InOptions
+from duckanon.integrations.cli.option_groups import grouped
+from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, Population
+from duckanon.integrations.cli.page_options import PageOptions
 from duckanon.integrations.cli.plot_commands import plot
+from duckanon.integrations.cli.policy_commands import init, policy
+from duckanon.integrations.cli.prepare import prepare
+from duckanon.integrations.cli.record_commands import key, verify
+from duckanon.integrations.cli.record_options import RecordOptions
 from duckanon.integrations.cli.serve_commands import serve, user
 from duckanon.integrations.cli.tables_commands import tables
 from duckanon.integrations.dbt.commands import app as dbt
@@ -51,8 +59,16 @@ app.add_typer(dbt)
 app.add_typer(plot, name="plot")
 app.add_typer(tables, name="tables")
 app.add_typer(user, name="user")
+app.add_typer(policy, name="policy")
+app.add_typer(key, name="key")
+app.command()(init)
 app.command()(serve)
+app.command()(backup)
+app.command()(restore)
+app.command()(upgrade)
 app.command()(explore)
+app.command()(prepare)
+app.command()(verify)
 
 
 class AuditFormat(StrEnum):
@@ -97,16 +113,31 @@ def warm() -> None:
     compile_all(report=lambda name: print(f"compiled: {name}", flush=True))
 
 
+@app.command()
+@grouped
+def preview(source: In, reads: InOptions) -> None:
+    """Say how each column of a file is read, and in which lines values keep it from being numbers or dates.
+
+    No value is shown. Try --encoding, --decimal, --null and --date-format here: every
+    command that reads a file takes them.
+    """
+    with one_sentence(as_options):
+        from duckanon.integrations.cli.preview import preview as columns
+        from duckanon.integrations.terminal.output import write_table
+
+        write_table(columns(source, reads))
+
+
 @app.command("k-anonymize")
 @takes("k_anonymize")
 def k_anonymize(
     source: In,
     out: Out,
+    reads: InOptions,
     within: Annotated[
         str | None,
         typer.Option("--within", metavar="EARLIER", help="Join classes of this earlier release: a file, or a table."),
     ] = None,
-    table: TableName = None,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -123,7 +154,7 @@ def k_anonymize(
     """
     from duckanon.integrations.cli.k_anonymize import release
 
-    release(source, out, table, given, within=within, force=force)
+    release(source, out, reads, given, within=within, force=force)
 
 
 @app.command()
@@ -131,10 +162,10 @@ def k_anonymize(
 def suppress(
     source: In,
     out: Out,
+    reads: InOptions,
     cols: Annotated[
         Columns, typer.Option("--cols", metavar="NAMES", help="The same as --rows, for the table's columns.")
     ] = None,
-    table: TableName = None,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -146,14 +177,16 @@ def suppress(
     """
     from duckanon.integrations.cli.suppress import suppressed
 
-    suppressed(source, out, table, {**given, "cols": split(cols)}, force=force)
+    suppressed(source, out, reads, {**given, "cols": split(cols)}, force=force)
 
 
 @app.command()
 @takes("k_report", required=False)
 def report(
     source: In,
-    table: TableName = None,
+    reads: InOptions,
+    page: PageOptions,
+    record: RecordOptions,
     form: OutputFormat = Format.TABLE,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PAGE", help="Write a page (.html) about the whole database IN.")
@@ -162,28 +195,7 @@ def report(
         Columns,
         typer.Option("--qi", metavar="NAMES", help="Quasi-identifiers, as in age,zip. May be repeated."),
     ] = None,
-    released: Annotated[
-        Columns,
-        typer.Option("--released", metavar="NAME", help="With --out: a released table; the next --qi is its own."),
-    ] = None,
-    shares: Annotated[
-        Columns,
-        typer.Option("--shares", metavar="NAME", help="With --out: a table of which shares are published, by:"),
-    ] = None,
-    rows: Annotated[Columns, typer.Option("--rows", metavar="NAMES", help="the rows of these shares,")] = None,
-    cols: Annotated[Columns, typer.Option("--cols", metavar="NAMES", help="the columns of these shares,")] = None,
-    count: Annotated[Columns, typer.Option("--count", metavar="NAME", help="and the column of counts, if any;")] = None,
-    p: Annotated[
-        Columns, typer.Option("--p", metavar="NAME", help="or, if the table holds shares, their column,")
-    ] = None,
-    n: Annotated[list[int] | None, typer.Option("--n", help="the number of records that they are of,")] = None,
-    digits: Annotated[
-        list[int] | None, typer.Option("--digits", help="and to how many decimals they are rounded.")
-    ] = None,
-    file: Annotated[
-        list[Path] | None,
-        typer.Option("--file", metavar="FILE", help="With --out: an exported file, to be judged and identified."),
-    ] = None,
+    population: Population = None,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -193,52 +205,79 @@ def report(
     published shares, pictures, and what is not promised. It is one file, which opens
     without a network. Making it spends nothing and leaves the database as it is.
     """
+    recorded = record.written(source, page.file or [], force=force)
+    if out is None and recorded is not None and not qi:
+        return
     if out is None and not qi:
         raise typer.BadParameter("name the columns, as in --qi age,zip; or a page to write with --out.")
-    hidden = given["sensitive"] or []
     if out is not None:
         from duckanon.integrations.report import report as write
-        from duckanon.integrations.report.table_requests import table_requests
 
-        if table is not None:
+        if reads.table is not None:
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
-        if any(given[name] is not None for name in ("fraction", "weight", "l")):
+        if population is not None or any(given[name] is not None for name in ("fraction", "weight", "l")):
             raise InvalidInput(
-                "A page has the risk of released tables as it stands: leave --fraction, --weight and --l out."
+                "A page has the risk of released tables as it stands: leave --population, --fraction, --weight and --l "
+                "out."
             )
-        requests = table_requests(released, qi, shares, rows=rows, cols=cols, count=count, p=p, n=n, digits=digits)
-        write(source, out, requests, files=file or [], sensitive=given["sensitive"], force=force)
+        files, hidden = page.file or [], given["sensitive"]
+        write(source, out, page.requests(qi), files=files, sensitive=hidden, force=force, record=recorded)
         return
-    if any((released, shares, rows, cols, count, p, n, digits, file, force)):
+    if page.are_given or force:
         raise InvalidInput(
             "--released, --shares and what belongs to them, --file and --force belong to a page: name it with --out."
         )
+    _report(source, reads, form, population, {**given, "qi": split(qi)})
+
+
+def _report(source: Path, reads: InOptions, form: Format, population: str | None, given: Mapping[str, Any]) -> None:
+    """Print the row of k_report, and how many records equal others."""
     from duckanon.integrations.cli.risk_tables import explained
     from duckanon.integrations.equal_records import equal_records
-    from duckanon.integrations.results import fetch
     from duckanon.integrations.terminal.output import say
 
     def measured(con: Connection, found: str) -> tuple[Result, str | None, str]:
-        unit = given["unit"] if given["unit"] is not None else privacy_unit(con, found)
-        return (
-            fetch(con.execute(call("k_report", found, **{**given, "qi": split(qi)}))),
-            unit,
-            equal_records(con, found),
-        )
+        people = population and reads.other(con, population, "--population", source)
+        return *_of_units(con, "k_report", found, {**given, "population": people}), equal_records(con, found)
 
-    result, unit, equal = _over(source, table, measured, numbers=[given["weight"]] if given["weight"] else [])
-    _print(result, form, lambda rows: explained(rows[0], split(qi), hidden, unit or None))
+    result, unit, equal = _over(source, reads, measured, [given["weight"]] if given["weight"] else [])
+    _print(result, form, lambda rows: explained(rows[0], given["qi"], given["sensitive"] or [], unit))
     if equal:
         say(equal)
 
 
 @app.command()
+@grouped
+def approval(
+    source: In,
+    page: PageOptions,
+    out: Annotated[Path, typer.Option("--out", metavar="PAGE", help="The page (.html) to write.")],
+    qi: Annotated[Columns, typer.Option("--qi", metavar="NAMES", help="Of a table named with --released.")] = None,
+    sensitive: Annotated[
+        Columns, typer.Option("--sensitive", metavar="NAMES", help="Columns whose values should stay unknown.")
+    ] = None,
+    language: Annotated[str, typer.Option("--language", metavar="LANGUAGE", help="en, or de for German.")] = "en",
+    force: Force = False,
+) -> None:
+    """Write a sheet for each release of a database, to fill in and sign: what it is, for whom, why, and the decision.
+
+    Making it spends nothing and leaves the database as it is.
+    """
+    with one_sentence():
+        from duckanon.integrations.report import approve
+
+        hidden, files = None if sensitive is None else split(sensitive), page.file or []
+        approve(source, out, page.requests(qi), files=files, sensitive=hidden, language=language, force=force)
+
+
+@app.command()
 @takes("k_compare")
-def compare(source: In, table: TableName = None, form: OutputFormat = Format.TABLE, **given: Any) -> None:
+def compare(source: In, reads: InOptions, form: OutputFormat = Format.TABLE, **given: Any) -> None:
     """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
     from duckanon.integrations.cli.risk_tables import compared
 
-    _print(_answer(source, table, "k_compare", given, ordered(given)), form, compared)
+    result, unit = _over(source, reads, lambda con, found: _of_units(con, "k_compare", found, given), ordered(given))
+    _print(result, form, lambda rows: compared(rows, unit))
 
 
 @app.command("k-utility")
@@ -246,7 +285,15 @@ def compare(source: In, table: TableName = None, form: OutputFormat = Format.TAB
 def k_utility(
     source: Before,
     after: After,
-    table: TableName = None,
+    reads: InOptions,
+    columns: Annotated[
+        Columns,
+        typer.Option(
+            "--columns",
+            metavar="NAMES",
+            help="Columns of the table. Default: those of AFTER by which no record is found, as the report has it.",
+        ),
+    ] = None,
     form: OutputFormat = Format.TABLE,
     **given: Any,
 ) -> None:
@@ -258,28 +305,31 @@ def k_utility(
     from duckanon.integrations.cli.risk_tables import usefulness
     from duckanon.integrations.cli.utility import utility
 
-    _print(utility(source, after, table, given), form, usefulness)
+    _print(utility(source, after, reads, {**given, "columns": split(columns)}), form, usefulness)
 
 
 @app.command("k-subsets")
 @takes("k_subsets")
-def k_subsets(source: In, table: TableName = None, form: OutputFormat = Format.TABLE, **given: Any) -> None:
+def k_subsets(source: In, reads: InOptions, form: OutputFormat = Format.TABLE, **given: Any) -> None:
     """Say how exposed a table is by each subset of its quasi-identifiers, the most exposed first."""
     from duckanon.integrations.cli.risk_tables import subsets
 
-    _print(_answer(source, table, "k_subsets", given), form, subsets)
+    result, unit = _over(source, reads, lambda con, found: _of_units(con, "k_subsets", found, given))
+    _print(result, form, lambda rows: subsets(rows, unit))
 
 
 @app.command("record-risk")
 @takes("record_risk")
-def record_risk(source: In, out: Out, table: TableName = None, force: Force = False, **given: Any) -> None:
+def record_risk(
+    source: In, out: Out, reads: InOptions, population: Population = None, force: Force = False, **given: Any
+) -> None:
     """Write a table with the risk of each record, and the few columns by which it is alone (SUDA).
 
     OUT holds the records as they are: it is as confidential as IN.
     """
     from duckanon.integrations.cli.record_risk import write
 
-    write(source, out, table, given, force=force)
+    write(source, out, reads, {**given, "population": population}, force=force)
 
 
 @app.command()
@@ -367,31 +417,20 @@ def sql(
             run_script(session, text, form)
 
 
-def _answer(
-    path: Path, table: str | None, function: str, given: Mapping[str, object], ordered: Sequence[str] = ()
-) -> Result:
-    """The result of one of duckanon's functions over a data file or a database's table. ordered: as for `source`."""
+def _of_units(con: Connection, function: str, table: str, given: Mapping[str, object]) -> tuple[Result, str | None]:
+    """A function's result over a table, and the column of the units that it counted; None where it counted records."""
     from duckanon.integrations.results import fetch
 
-    return _over(path, table, lambda con, found: fetch(con.execute(call(function, found, **given))), ordered)
+    unit = given["unit"] if given["unit"] is not None else privacy_unit(con, table)
+    return fetch(con.execute(call(function, table, **given))), str(unit) if unit else None
 
 
-def _over(
-    path: Path,
-    table: str | None,
-    work: Callable[[Connection, str], T],
-    ordered: Sequence[str] = (),
-    numbers: Sequence[str] = (),
-) -> T:
-    """What `work` gives for a connection and the name of the file's table in it. ordered, numbers: as for `source`."""
-    from duckanon.integrations.data_files import source
+def _over(path: Path, reads: InOptions, work: Callable[[Connection, str], T], ordered: Sequence[str] = ()) -> T:
+    """What `work` gives for a connection and the name of the file's table in it. ordered: as for `source`."""
     from duckanon.integrations.terminal.session import Session
 
     with Session(role="steward") as session:
-        return session.run(
-            f"Reading {path.name}",
-            lambda con: work(con, source(con, path, table, ordered=ordered, numbers=numbers)),
-        )
+        return session.run(f"Reading {path.name}", lambda con: work(con, reads.source(con, path, ordered=ordered)))
 
 
 def _print(result: Result, form: Format, as_table: Callable[[Sequence[Mapping[str, Any]]], Table]) -> None:

@@ -70,8 +70,12 @@ def _typed_cells(table: Mapping[str, str], read: Mapping[str, str], qi: Sequence
         for end, wanted in ((f"{name}_lo", kind), (f"{name}_hi", kind), (f"{name}_set", f"{kind}[]")):
             found = read.get(end.lower(), wanted)
             if found != wanted:
-                # A set in a text file is JSON.
-                is_text = found == "VARCHAR" and end.endswith("_set")
-                value = f"TRY_CAST({identifier(end)} AS JSON)" if is_text else identifier(end)
-                casts[name, end] = f"TRY_CAST({value} AS {wanted})"
+                one = identifier(end)
+                if found == "VARCHAR" and end.endswith("_set"):
+                    # A set in a text file is JSON, or as DuckDB's COPY writes lists.
+                    casts[name, end] = (
+                        f"coalesce(TRY_CAST(TRY_CAST({one} AS JSON) AS {wanted}), TRY_CAST({one} AS {wanted}))"
+                    )
+                else:
+                    casts[name, end] = f"TRY_CAST({one} AS {wanted})"
     return casts

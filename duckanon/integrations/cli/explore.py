@@ -8,14 +8,18 @@ from typing import Annotated
 import typer
 
 from duckanon.errors import InvalidInput
+from duckanon.integrations.cli.in_options import ReadOptions
+from duckanon.integrations.cli.option_groups import grouped
 from duckanon.integrations.terminal.errors import one_sentence
 from duckanon.integrations.terminal.output import inform
 
 _EXTRA = ("anyio", "h11", "starlette", "uvicorn")
 
 
+@grouped
 def explore(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A DuckDB database, or a data file.")],
+    reads: ReadOptions,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page, or only print its address.")
     ] = True,
@@ -44,7 +48,7 @@ def explore(
                 open_browser(address)
 
         try:
-            if Service(path, idle=60 * minutes).run(started):
+            if Service(path, idle=60 * minutes, reading=reads.reading).run(started):
                 print(f"Nobody has used the page for {minutes:g} minutes: ended.", flush=True)
         except KeyboardInterrupt:
             print("Ended.", flush=True)

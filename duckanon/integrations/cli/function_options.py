@@ -13,6 +13,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from duckanon.integrations.calls import as_options, named, numbers, split, whole, widths
+from duckanon.integrations.cli.option_groups import grouped
 from duckanon.integrations.terminal.errors import one_sentence
 from duckanon.specification import Argument, functions
 
@@ -44,12 +45,16 @@ _KINDS = {
     "INTEGER or DECIMAL": _Kind(float, None, lambda given, _: int(given) if given.is_integer() else given),
     "INTEGER or INTEGER[]": _Kind(list[str], "NUMBERS", whole),
     "STRUCT or MAP": _NUMBERS,
+    "STRUCT or MAP of numbers": _NUMBERS,
+    "STRUCT or MAP of tables": _Kind(list[str], "NAME=TABLE", named),
     "STRUCT or MAP of tables or lists": _Kind(list[str], "NAME=TABLE", named),
     "STRUCT or MAP of widths": _Kind(list[str], "NAME=WIDTH", widths),
     "STRUCT, MAP or list": _NUMBERS,
     "VARCHAR": _Kind(str),
     "VARCHAR or VARCHAR[]": _TEXTS,
     "VARCHAR[]": _TEXTS,
+    # Each time that the option is given is a list.
+    "VARCHAR[][]": _Kind(list[str], "NAMES", lambda given, _: [split([one]) for one in given]),
 }
 
 
@@ -61,7 +66,8 @@ def takes(function: str, *, but: Collection[str] = (), required: bool = True) ->
     command reads files. required: False makes the options of required arguments optional.
     """
 
-    def decorated(command: Command) -> Command:
+    def decorated(written: Command) -> Command:
+        command = grouped(written)
         declared = inspect.signature(command, eval_str=True).parameters.values()
         own = [one for one in declared if one.kind is not one.VAR_KEYWORD]
         left_out = {one.name.rstrip("_") for one in own} | set(but)

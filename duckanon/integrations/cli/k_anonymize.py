@@ -10,8 +10,10 @@ from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import as_options, call, ordered, policy_units, privacy_unit
 from duckanon.integrations.cli.earlier_release import earlier
-from duckanon.integrations.copied_columns import Copied
-from duckanon.integrations.data_files import DataFile, source, target
+from duckanon.integrations.cli.in_options import InOptions
+from duckanon.integrations.cli.risk_tables import of_units
+from duckanon.integrations.copied_columns import ENDS, Copied
+from duckanon.integrations.data_files import DataFile, target
 from duckanon.integrations.equal_records import equal_records
 from duckanon.integrations.results import fetch, figure
 from duckanon.integrations.terminal.output import say
@@ -32,7 +34,7 @@ FROM (SELECT count(*) AS size FROM "duckanon.release" GROUP BY class_id)
 def release(
     path: Path,
     out: Path,
-    table: str | None,
+    reads: InOptions,
     given: Mapping[str, Any],
     *,
     within: str | None = None,
@@ -40,7 +42,8 @@ def release(
 ) -> None:
     """Write the k-anonymous copy of `path` to `out` and summarise it on stderr.
 
-    given: the arguments of k_anonymize but for tables; None is left out. within: an earlier release, as for `earlier`.
+    reads: how `path` is read. given: the arguments of k_anonymize but for tables; None is left out. within: an earlier
+    release, as for `earlier`.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
     qi, sensitive = given["qi"], given["sensitive"] or []
@@ -51,7 +54,7 @@ def release(
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None, str]:
         # For a text file only the columns that are generalised or measured need types; others stay text.
         typed = [*qi, *sensitive] if file.is_delimited else None
-        found = source(con, path, table, typed=typed, ordered=ordered(given))
+        found = reads.source(con, path, typed=typed, ordered=ordered(given))
         finer = None
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
@@ -62,7 +65,7 @@ def release(
         before = {**_row(con, call("k_report", found, qi, unit=given["unit"])), **counted}
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
-        changed = [*qi, *(f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label"))]
+        changed = [*qi, *(f"{name}_{end}" for name in qi for end in ENDS)]
         after = _row(con, _MEASURED)
         copied = Copied.of(con, _RELEASE, changed, [*([unit] if unit else []), *policy_units(con)])
         file.write(con, _RELEASE, DataFile.of(path).labels)
@@ -71,13 +74,15 @@ def release(
     with Session(role="steward") as session:
         before, after, copied, unit, equal = session.run(f"Anonymising {path.name}", work)
     if unit is None:
-        size, names = f"the smallest of {after['k']:,}", ("record", "records")
+        size, stood = f"the smallest of {after['k']:,}", _counted(before["singletons"], "record", "records")
     else:
         # The unit may have been dropped, so its values are not counted again.
         k = _k(given)
-        after, names = {**after, "k": k}, (f"value of {unit}", f"values of {unit}")
-        size = f"each of {k:,} or more {names[1]}"
-    _summarise(file, before, after, copied, qi, size, names)
+        after = {**after, "k": k}
+        size, stood = f"each of {k:,} or more values of {unit}", ""
+        if before["units"] is not None:
+            stood = of_units(before["units_alone"], before["units"], unit)
+    _summarise(file, before, after, copied, qi, (size, stood if before["singletons"] else ""))
     if equal:
         say(equal)
 
@@ -101,10 +106,10 @@ def _summarise(
     after: Mapping[str, Any],
     copied: Copied,
     qi: Sequence[str],
-    size: str,
-    units: tuple[str, str],
+    words: tuple[str, str],
 ) -> None:
-    """size: that of the classes, in words. units: what may have stood alone, one and several."""
+    """words: the size of the classes, and what stood alone before, if anything did."""
+    size, alone = words
     dropped = before["records"] - after["records"]
     lost = f" {_counted(dropped, 'record was', 'records were')} dropped." if dropped else ""
     say(
@@ -112,8 +117,7 @@ def _summarise(
         f"{_counted(after['classes'], 'class', 'classes')}, {size}.{lost}"
     )
     risk = figure("max_risk", before["max_risk"]), figure("max_risk", 1 / after["k"])
-    alone = before["singletons"]
-    stood = f" {_counted(alone, *units)} stood alone before, none after." if alone else ""
+    stood = f" {alone} stood alone before, none after." if alone else ""
     unseen = f" for who does not see {', '.join(copied.units)}" if copied.units else ""
     say(f"Highest risk of re-identification by {', '.join(qi)}{unseen}: {risk[0]} before, {risk[1]} after.{stood}")
     say(as_options(copied.sentences))

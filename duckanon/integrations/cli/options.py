@@ -20,6 +20,14 @@ Out = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write. Its
 TableName = Annotated[
     str | None, typer.Option("--table", metavar="NAME", help="The table, if IN is a DuckDB database (.duckdb, .db).")
 ]
+Population = Annotated[
+    str | None,
+    typer.Option(
+        "--population",
+        metavar="PEOPLE",
+        help="Everybody who could be in IN: a data file with the columns of --qi; or a table, if IN is a database.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file to write, if it exists.")]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
 Columns = list[str] | None

@@ -15,8 +15,10 @@ from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import call, split, whole
 from duckanon.integrations.cli.function_options import takes
-from duckanon.integrations.cli.options import Columns, Force, In, TableName
-from duckanon.integrations.data_files import DataFile, free, put, source
+from duckanon.integrations.cli.in_options import InOptions
+from duckanon.integrations.cli.option_groups import grouped
+from duckanon.integrations.cli.options import Columns, Force, In
+from duckanon.integrations.data_files import free, put
 from duckanon.integrations.terminal.errors import one_sentence
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="A ti
 def compare(
     source_: In,
     out: Out,
+    reads: InOptions,
     k: Annotated[Columns, typer.Option("--k", metavar="NUMBERS", help="Every k to try. Default: 2,5,10,20,50.")] = None,
-    table: TableName = None,
     title: Title = None,
     force: Force = False,
     **given: Any,
@@ -49,7 +51,7 @@ def compare(
             return _stored(name)
         return call("k_compare", name, k=whole(k or ["2,5,10,20,50"], "--k"), **given)
 
-    _draw(source_, table, out, force, lambda con, name: _plotted("compare", con, query(name), title=title))
+    _draw(source_, reads, out, force, lambda con, name: _plotted("compare", con, query(name), title=title))
 
 
 @plot.command("bounds")
@@ -57,12 +59,12 @@ def compare(
 def bounds(
     source_: In,
     out: Out,
+    reads: InOptions,
     count: Annotated[
         str | None, typer.Option("--count", metavar="COLUMN", help="The column of counts, if IN holds counts.")
     ] = None,
     counts: Annotated[bool, typer.Option("--counts/--no-counts", help="Show the true counts, if known.")] = True,
     small: Annotated[int, typer.Option("--small", help="Counts from 1 to SMALL - 1 have a mark of their own.")] = 5,
-    table: TableName = None,
     title: Title = None,
     force: Force = False,
     **given: Any,
@@ -84,15 +86,16 @@ def bounds(
             raise InvalidInput("--p needs --n: how many records the shares are of.")
         return call("conditional_bounds", name, **given)
 
-    options = {"cols": cols, "counts": counts, "small": small, "title": title}
-    _draw(source_, table, out, force, lambda con, name: _plotted("bounds", con, query(name), **options))
+    shown = {"cols": cols, "counts": counts, "small": small, "title": title}
+    _draw(source_, reads, out, force, lambda con, name: _plotted("bounds", con, query(name), **shown))
 
 
 @plot.command("sizes")
+@grouped
 def sizes(
     source_: In,
     out: Out,
-    table: TableName = None,
+    reads: InOptions,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="What the release cost, for the title.")] = None,
     truth: Annotated[
         str | None, typer.Option("--truth", metavar="NAME", help="Draw the true sizes of this table or file over it.")
@@ -106,30 +109,28 @@ def sizes(
     """Released group sizes with their intervals. IN holds what dp_group_sizes released: drawing spends nothing."""
 
     def work(con: Connection, name: str) -> Picture:
-        query, options = _stored(name), {"epsilon": epsilon, "title": title}
+        query, shown = _stored(name), {"epsilon": epsilon, "title": title}
         if truth is not None:
             if unit is None:
                 raise InvalidInput("--truth needs --unit: the column that identifies a group.")
             columns = [one[0] for one in con.execute(f"DESCRIBE {query}").fetchall()]
             hierarchy = [one for one in columns if one not in ("level", "size", "groups", "low", "high")]
-            persons = truth if DataFile.of(source_).kind == "database" else source(con, Path(truth), None)
-            options["truth"] = con.sql(call("group_sizes", persons, unit, hierarchy))
-        return _plotted("sizes", con, query, **options)
+            persons = reads.other(con, truth, "--truth", source_)
+            shown["truth"] = con.sql(call("group_sizes", persons, unit, hierarchy))
+        return _plotted("sizes", con, query, **shown)
 
-    _draw(source_, table, out, force, work)
+    _draw(source_, reads, out, force, work)
 
 
 @plot.command("mechanism")
 @takes("metric_mechanism", required=False)
-def mechanism(
-    source_: In, out: Out, table: TableName = None, title: Title = None, force: Force = False, **given: Any
-) -> None:
+def mechanism(source_: In, out: Out, reads: InOptions, title: Title = None, force: Force = False, **given: Any) -> None:
     """A perturbation matrix. Without --id, IN holds a result of metric_mechanism; else one is made for its records."""
 
     def query(name: str) -> str:
         return _stored(name) if given["id"] is None else _made(name, given)
 
-    _draw(source_, table, out, force, lambda con, name: _plotted("mechanism", con, query(name), title=title))
+    _draw(source_, reads, out, force, lambda con, name: _plotted("mechanism", con, query(name), title=title))
 
 
 @plot.command("map")
@@ -137,13 +138,13 @@ def mechanism(
 def map_(
     source_: In,
     out: Out,
+    reads: InOptions,
     id_: Annotated[str, typer.Option("--id", metavar="TEXT", help="The column that names records.")],
     made: Annotated[
         str | None, typer.Option("--mechanism", metavar="NAME", help="The table or file that holds the mechanism.")
     ] = None,
     secrets: Annotated[Columns, typer.Option("--secrets", metavar="NAMES", help="Up to four, as in A,B.")] = None,
     unit: Annotated[str, typer.Option("--unit", help="The unit of the features, such as km.")] = "",
-    table: TableName = None,
     title: Title = None,
     force: Force = False,
     **given: Any,
@@ -154,7 +155,7 @@ def map_(
         if made is None:
             query = _made(name, {"id": id_, **given})
         else:
-            query = _stored(made if DataFile.of(source_).kind == "database" else source(con, Path(made), None))
+            query = _stored(reads.other(con, made, "--mechanism", source_))
         return _plotted(
             "map",
             con,
@@ -168,7 +169,7 @@ def map_(
             title=title,
         )
 
-    _draw(source_, table, out, force, work)
+    _draw(source_, reads, out, force, work)
 
 
 @plot.command("utility")
@@ -176,10 +177,10 @@ def map_(
 def utility(
     source_: In,
     out: Out,
+    reads: InOptions,
     after: Annotated[
         str | None, typer.Option("--after", metavar="AFTER", help="The release of IN: a data file, or a table of IN.")
     ] = None,
-    table: TableName = None,
     title: Title = None,
     force: Force = False,
     **given: Any,
@@ -195,7 +196,7 @@ def utility(
             raise InvalidInput("Name the columns to compare, as in --columns age,zip.")
         return _plotted("utility", con, compared(con, name, source_, after, given), title=title)
 
-    _draw(source_, table, out, force, work)
+    _draw(source_, reads, out, force, work)
 
 
 def _stored(name: str) -> str:
@@ -229,7 +230,7 @@ def _plotted(kind: str, con: Connection, query: str, **options: Any) -> Picture:
     return drawn(result, kind, con=con, **options)
 
 
-def _draw(path: Path, table: str | None, out: Path, force: bool, work: Callable[[Connection, str], Picture]) -> None:
+def _draw(path: Path, reads: InOptions, out: Path, force: bool, work: Callable[[Connection, str], Picture]) -> None:
     """Write the picture that `work` makes, given a connection and the name of IN's data on it."""
     with one_sentence():
         from duckanon.integrations.plots.picture import form, ready
@@ -241,7 +242,7 @@ def _draw(path: Path, table: str | None, out: Path, force: bool, work: Callable[
         ready()
 
         def bytes_(con: Connection) -> tuple[bytes, str]:
-            picture = work(con, source(con, path, table))
+            picture = work(con, reads.source(con, path))
             return picture.bytes(kind), picture.says
 
         with Session(role="steward") as session:

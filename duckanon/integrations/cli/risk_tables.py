@@ -28,6 +28,8 @@ NAMES = {
     "journalist_avg": "journalist's, average",
     "population_uniques": "alone in population",
     "k_map": "k-map",
+    "units": "units",
+    "units_alone": "units alone",
 }
 _COMPARED = {
     "method": "method",
@@ -71,6 +73,10 @@ def _meanings(
     }
 
 
+# As `NAMES`, where units were counted.
+_OF_UNITS = {"singletons": "classes of one unit"}
+
+
 def _meanings_of_units(found: Mapping[str, Any], unit: str) -> dict[str, str]:
     """What counts values of the column `unit`, not records."""
     return {
@@ -79,6 +85,9 @@ def _meanings_of_units(found: Mapping[str, Any], unit: str) -> dict[str, str]:
         if found["k"] > 1
         else f"Some groups hold the records of one value of {unit} alone.",
         "singletons": f"Groups with one value of {unit}: who knows the values finds all its records there.",
+        "units": f"Values of {unit} in the table.",
+        "units_alone": f"{of_units(found['units_alone'], found['units'], unit)} are alone in a group at least, each "
+        "counted once.",
         "avg_class": f"Values of {unit} in a group, on average.",
         "max_risk": f"The chance of picking the right value of {unit} by one of its records, where {unit} cannot be "
         f"seen: 1 / k. A copy that shows {unit} links its records: who knows several of them may find it.",
@@ -90,19 +99,24 @@ def _meanings_of_units(found: Mapping[str, Any], unit: str) -> dict[str, str]:
     }
 
 
+def of_units(some: int, all_: int, unit: str) -> str:
+    """So many of all units, as in `4,980 of 12,629 values of household`."""
+    return f"{some:,} of {all_:,} values of {unit}"
+
+
 def explained(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str], unit: str | None = None) -> Table:
     """The row of k_report as a table: figure, value, and a sentence for each. What was not asked for is NULL there.
 
     unit: the column whose values were counted; None: records.
     """
-    alone = {} if unit is None else {"singletons": "units alone"}
+    names = NAMES if unit is None else NAMES | _OF_UNITS
     table = Table(box=box.ROUNDED)
     table.add_column("figure", style="bold", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("meaning")
     for name, meaning in _meanings(found, qi, sensitive, unit).items():
         if found[name] is not None:
-            table.add_row((NAMES | alone)[name], figure(name, found[name]), Text(printable(meaning)))
+            table.add_row(names[name], figure(name, found[name]), Text(printable(meaning)))
     return table
 
 
@@ -117,15 +131,16 @@ def before_and_after(before: Mapping[str, Any], after: Mapping[str, Any], names:
     return table
 
 
-def compared(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The rows of k_compare, with the columns that decide."""
+def compared(rows: Sequence[Mapping[str, Any]], unit: str | None = None) -> Table:
+    """The rows of k_compare, with the columns that decide. unit: the column whose values k counts; None: records."""
     names = _COMPARED
     if rows[0]["classification"] is not None:
         names = names | _CLASSIFIED
     # There is an l where there are conditions on sensitive columns.
     if rows[0]["l"] is not None:
         names = names | _CONDITIONED
-    table = Table(box=box.ROUNDED, caption=_COMPARED_NOTE, caption_justify="left")
+    counts = "" if unit is None else f" k and the smallest class count values of {printable(unit)}."
+    table = Table(box=box.ROUNDED, caption=_COMPARED_NOTE + counts, caption_justify="left")
     for name, title in names.items():
         table.add_column(title, justify="left" if name == "method" else "right")
     for row in rows:
@@ -137,17 +152,20 @@ def compared(rows: Sequence[Mapping[str, Any]]) -> Table:
 _MOST_SUBSETS = 40
 
 
-def subsets(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The rows of k_subsets, those with most records alone first."""
-    shown = sorted(rows, key=lambda row: (-row["singletons"], row["k"], len(row["columns"])))[:_MOST_SUBSETS]
+def subsets(rows: Sequence[Mapping[str, Any]], unit: str | None = None) -> Table:
+    """The rows of k_subsets, those with most records alone first. unit: the column whose values were counted."""
+    alone = "singletons" if unit is None else "units_alone"
+    shown = sorted(rows, key=lambda row: (-row[alone], row["k"], len(row["columns"])))[:_MOST_SUBSETS]
     left = f" {len(rows) - len(shown):,} more are in --format json and csv." if len(shown) < len(rows) else ""
-    note = f"Who knows these columns of a person finds one of k records or more.{left}"
+    of = "records" if unit is None else f"values of {printable(unit)}"
+    note = f"Who knows these columns of a person finds one of k {of} or more.{left}"
     table = Table(box=box.ROUNDED, caption=note, caption_justify="left")
     table.add_column("columns")
-    for name in ("classes", "k", "singletons", "avg_risk"):
+    names = ("classes", "k", alone, "avg_risk")
+    for name in names:
         table.add_column(NAMES[name], justify="right")
     for row in shown:
-        cells = [figure(name, row[name]) for name in ("classes", "k", "singletons", "avg_risk")]
+        cells = [figure(name, row[name]) for name in names]
         table.add_row(Text(printable(", ".join(row["columns"]))), *cells)
     return table
 

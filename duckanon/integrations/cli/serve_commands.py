@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Annotated
 import typer
 
 from duckanon.errors import InvalidInput
+from duckanon.integrations.cli.option_groups import grouped
+from duckanon.integrations.cli.serve_options import Address, Limits, Watch, options
 from duckanon.integrations.terminal.errors import one_sentence
-from duckanon.integrations.terminal.output import inform, write
+from duckanon.integrations.terminal.output import inform, say, write
 
 user = typer.Typer(no_args_is_help=True, help="The users of a served database.")
 Database = Annotated[Path, typer.Argument(metavar="PATH", help="The DuckDB database.")]
@@ -26,29 +29,15 @@ class Role(StrEnum):
     STEWARD = "steward"
 
 
+@grouped
 def serve(
     path: Database,
-    host: Annotated[
-        str, typer.Option("--host", help="The address to listen at. Others than this machine's need TLS.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 5433,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, in PEM.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, in PEM.")] = None,
+    address: Address,
+    limits: Limits,
+    watch: Watch,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Change nothing: only stored answers are given.")
     ] = False,
-    log: Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Where to log. Default: stderr.")] = None,
-    seconds: Annotated[
-        float, typer.Option("--statement-seconds", min=0, help="The most for a statement; 0: any.")
-    ] = 300,
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="The most rows of a result.")] = 10_000_000,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads of DuckDB. Default: as cores.")
-    ] = None,
-    connections: Annotated[int, typer.Option("--connections", min=1, help="The most connections.")] = 500,
-    per_user: Annotated[int, typer.Option("--connections-per-user", min=1, help="The most of one user.")] = 100,
 ) -> None:
     """Serve a database to psql, DBeaver and every PostgreSQL driver. Analysts are guarded, each by a login.
 
@@ -57,36 +46,31 @@ def serve(
     """
     with one_sentence():
         import asyncio
+        import signal
 
-        from duckanon.server.service import Options, Service
+        if sys.platform != "win32":
+            # Whoever asks for renewed certificates while it starts does not end it.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        from duckanon.server.service import Service
 
-        service = Service(
-            path,
-            Options(
-                host=host,
-                port=port,
-                tls_cert=tls_cert,
-                tls_key=tls_key,
-                read_only=read_only,
-                log=log,
-                seconds=seconds or None,
-                max_rows=max_rows,
-                threads=threads,
-                connections=connections,
-                connections_per_user=per_user,
-            ),
-        )
+        service = Service(path, options(address, limits, watch, read_only=read_only))
 
         def started(host: str, port: int) -> None:
-            how = "over TLS" if tls_cert else "without TLS, to this machine only"
+            how = "over TLS" if address.tls_cert else "without TLS, to this machine only"
             inform(f"Serving {path} at {host}:{port}, {how}. Ctrl-C stops it.")
 
         try:
             asyncio.run(service.serve(started))
         except OSError as error:
-            raise InvalidInput(f"{host}:{port} cannot be listened at: {error.strerror or 'it is in use'}.") from error
+            where = f"{address.host}:{address.port}"
+            raise InvalidInput(f"{where} cannot be listened at: {error.strerror or 'it is in use'}.") from error
         finally:
-            service.close()
+            if not service.close():
+                # What has not ended is nothing that was charged: the process need not wait for it.
+                sys.stderr.flush()
+                os._exit(int(service.is_broken))
+            if service.is_broken:
+                raise typer.Exit(1)
 
 
 @user.callback()
@@ -118,7 +102,7 @@ def add(
             raise InvalidInput("An allotment needs both --epsilon and --of.")
         if not path.is_file():
             raise InvalidInput(f"There is no database {path}: name a DuckDB file that is there.")
-        password = _password(name)
+        password = asked_password(name)
         if epsilon is not None and of is not None:
             # First of all: nobody can log in before the limit holds.
             _allot(path, name, epsilon, of)
@@ -134,20 +118,40 @@ def remove(path: Database, name: Name) -> None:
         from duckanon.server.users import UserFile
 
         UserFile(path).remove(name)
-        inform(f"{name} is removed. Connections that are open stay until they end.")
+        inform(f"{name} is removed. A server that runs ends this user's connections.")
 
 
 @user.command("list")
 def listed(path: Database) -> None:
-    """List the users and their roles."""
+    """List the users and their roles, with what is left of each allotment.
+
+    Where a server has the database open, only it knows that: FROM allotments() there.
+    """
     with one_sentence():
         from duckanon.server.users import UserFile
 
         users = sorted(UserFile(path).read().users.values(), key=lambda one: one.name)
-        write("".join(f"{one.name}\t{one.role}\n" for one in users))
+        left = _allotments(path)
+        write("".join(f"{one.name}\t{one.role}{left.get(one.name, '')}\n" for one in users))
 
 
-def _password(name: str) -> str:
+def _allotments(path: Path) -> dict[str, str]:
+    """What is left of each user's allotments, in words; nothing where the database cannot be opened."""
+    from duckanon.connection import connect
+
+    found: dict[str, str] = {}
+    try:
+        with connect(path, role="steward", read_only=True) as con:
+            rows = con.execute("SELECT who, population, remaining_exact, epsilon_exact FROM allotments()").fetchall()
+    except InvalidInput:
+        say("Allotments are not shown: the database is open elsewhere. A steward's FROM allotments() shows them there.")
+        return found
+    for who, population, remaining, total in rows:
+        found[who] = found.get(who, "") + f"\t{remaining} of {total} left on {population}"
+    return found
+
+
+def asked_password(name: str) -> str:
     """The password, from the terminal or from standard input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")

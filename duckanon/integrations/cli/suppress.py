@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
-from duckanon.integrations.data_files import DataFile, source, target
+from duckanon.integrations.cli.in_options import InOptions
+from duckanon.integrations.data_files import DataFile, target
 from duckanon.integrations.results import fetch
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
@@ -22,22 +23,22 @@ _COUNTED = 'SELECT count(*) AS cells, count(*) FILTER (WHERE suppressed) AS gone
 def suppressed(
     path: Path,
     out: Path,
-    table: str | None,
+    reads: InOptions,
     given: Mapping[str, object],
     *,
     force: bool,
 ) -> None:
     """Write the table of `path` to `out` and say on stderr how much of it is suppressed.
 
-    given: the arguments of suppress but for the table; None is left out. Raises InvalidInput, duckdb.Error, OSError or
-    Cancelled; then there is no file.
+    reads: how `path` is read. given: the arguments of suppress but for the table; None is left out.
+    Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
     file = target(out, force=force)
 
     def work(con: Connection) -> Mapping[str, Any]:
         # In a text file the columns of rows and cols stay text: 007 is not 7.
         typed = [str(given["value"])] if given["value"] is not None else []
-        made = call("suppress", source(con, path, table, typed=typed), **given)
+        made = call("suppress", reads.source(con, path, typed=typed), **given)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
         file.write(con, _TABLE, DataFile.of(path).labels)
         return fetch(con.execute(_COUNTED)).records()[0]

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duckanon.catalog.names import literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.cli.earlier_release import earlier
-from duckanon.integrations.data_files import source
+from duckanon.integrations.cli.in_options import InOptions
+from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.results import Result, fetch
 from duckanon.integrations.terminal.session import Session
+from duckanon.integrations.usefulness import Compared
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -19,18 +22,33 @@ if TYPE_CHECKING:
 def compared(con: Connection, before: str, path: Path, after: str, given: Mapping[str, Any]) -> str:
     """The call of k_utility. before: the table's name on `con`, from the file `path`; after: as on the command line.
 
-    given: the other arguments of k_utility; None is left out. Raises InvalidInput if there is no such release.
+    given: the other arguments of k_utility; None is left out. Without columns they are those that all programs compare.
+    Raises InvalidInput if there is no such release.
     """
-    columns = [*given["columns"], *([given["target"]] if given["target"] else [])]
-    release = earlier(con, after, before, columns, inside=path, called="AFTER")
-    return call("k_utility", before=before, after=release, **given)
+    columns = given["columns"] or list(_types(con, before))
+    named = [*columns, *([given["target"]] if given["target"] else [])]
+    release = earlier(con, after, before, named, inside=path, called="AFTER")
+    if given["columns"]:
+        return call("k_utility", before=before, after=release, **given)
+    types = {name.lower(): kind for name, kind in _types(con, release).items()}
+    apart = Copied.of(con, f"system.main.query_table({literal(release)})").identifying
+    compared = Compared.of(con, columns, release, types, apart)
+    return call(
+        "k_utility", before=before, after=release, **{**given, "columns": compared.columns, "bands": compared.bands}
+    )
 
 
-def utility(path: Path, after: str, table: str | None, given: Mapping[str, Any]) -> Result:
+def _types(con: Connection, table: str) -> dict[str, str]:
+    """A table's columns by name, with their types."""
+    found = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM query_table({literal(table)}))")  # noqa: S608 - a literal
+    return dict(found.fetchall())
+
+
+def utility(path: Path, after: str, reads: InOptions, given: Mapping[str, Any]) -> Result:
     """The rows of k_utility. Raises InvalidInput, duckdb.Error or Cancelled."""
 
     def work(con: Connection) -> Result:
-        return fetch(con.execute(compared(con, source(con, path, table), path, after, given)))
+        return fetch(con.execute(compared(con, reads.source(con, path), path, after, given)))
 
     with Session(role="steward") as session:
         return session.run(f"Comparing {path.name} with {after}", work)

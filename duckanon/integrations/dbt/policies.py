@@ -235,10 +235,14 @@ def declarations(nodes: Sequence[Mapping[str, Any]], built: Sequence[str]) -> li
     return [one for one in (_declaration(node, built) for node in nodes) if one is not None]
 
 
-def population_budgets(found: Sequence[Declaration]) -> dict[str, Any]:
-    """The budgets of populations that the declarations give."""
-    said = [one.said.terms for one in found]
-    return {one["population"]: one["epsilon"] for one in said if one.get("population") and "epsilon" in one}
+def population_budgets(found: Sequence[Declaration]) -> dict[str, dict[str, Any]]:
+    """What the declarations say of the budget of each population: epsilon, and delta where there is one."""
+    budgets: dict[str, dict[str, Any]] = {}
+    for one in found:
+        given = {name: one.said.terms[name] for name in ("epsilon", "delta") if name in one.said.terms}
+        if one.said.terms.get("population"):
+            budgets.setdefault(one.said.terms["population"], {}).update(given)
+    return budgets
 
 
 def _declaration(node: Mapping[str, Any], built: Sequence[str]) -> Declaration | None:

@@ -25,6 +25,8 @@ SELECT schema_name, table_name, column_name, data_type FROM system.main.duckdb_c
 WHERE database_name = system.main.current_database() AND NOT internal ORDER BY schema_name, table_name, column_index
 """
 _RESERVED = "SELECT keyword_name FROM system.main.duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+# Types that no quasi-identifier can have.
+_OPAQUE = re.compile(r"\[\]|^STRUCT|^MAP|^UNION|^BLOB|^BIT\b|^INTERVAL|^JSON|^GEOMETRY|^VARIANT")
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -40,6 +42,11 @@ class Column:
     def is_text(self) -> bool:
         """Whether its values have no order, so that a release has sets of them."""
         return self.type == "VARCHAR"
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether no quasi-identifier can have its type."""
+        return _OPAQUE.search(self.type) is not None
 
     @property
     def is_number(self) -> bool:

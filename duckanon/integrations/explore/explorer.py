@@ -19,6 +19,7 @@ from duckanon.integrations.explore.release_kinds import KINDS
 from duckanon.integrations.explore.releases import Plans, make, planned
 from duckanon.integrations.explore.report_page import report_page
 from duckanon.integrations.explore.source import Source
+from duckanon.integrations.reading import Reading
 
 
 class _Messages(logging.Handler):
@@ -41,8 +42,8 @@ class Explorer:
     their own. report: the latest privacy report, as HTML.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.source = Source(path, lambda step, share: self._lanes["long"].tell(step, share))
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.source = Source(path, lambda step, share: self._lanes["long"].tell(step, share), reading)
         self._lanes = {
             "short": Lane("short", self.source.cursor),
             "long": Lane("long", self.source.cursor),
@@ -128,7 +129,12 @@ class Explorer:
     def told(self) -> str:
         """What the page shows at its head, as JSON."""
         return json.dumps(
-            {"name": self.source.path.name, "is_database": self.source.is_database, "version": self.source.version}
+            {
+                "name": self.source.path.name,
+                "is_database": self.source.is_database,
+                "version": self.source.version,
+                "told": self.source.told,
+            }
         )
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ def _files() -> dict[str, tuple[bytes, str]]:
 
 def application(explorer: Explorer) -> Starlette:
     """The application about one session, without the checks of `access`."""
-    files = _files()
+    files, jobs = _files(), _Jobs(explorer)
 
     async def file(request: Request) -> Response:
         content, kind = files[request.url.path]
@@ -46,55 +46,64 @@ def application(explorer: Explorer) -> Starlette:
         return _json(explorer.told())
 
     async def report(_: Request) -> Response:
-        if explorer.report is None:
-            return JSONResponse({"error": "No report has been made yet."}, 404)
-        name = f"{explorer.source.path.stem}-report.html".encode("ascii", "replace").decode().replace('"', "")
-        return Response(
-            explorer.report, media_type="text/html", headers={"content-disposition": f'attachment; filename="{name}"'}
-        )
+        return _report(explorer)
 
-    async def ask(given: Any) -> Job | None:
-        return explorer.ask(given.get("question"), given.get("given"))
+    gets = {**dict.fromkeys(files, file), "/session": session, "/report": report}
+    posts = [
+        Route(address, _posted(handler, known), methods=["POST"]) for address, (handler, known) in jobs.handlers.items()
+    ]
+    return Starlette(routes=[*(Route(address, handler) for address, handler in gets.items()), *posts])
 
-    async def plan(given: Any) -> Job | None:
-        return explorer.plan(given.get("kind"), given.get("given"))
 
-    async def confirm(given: Any) -> Job | None:
-        return explorer.confirm(given.get("nonce"))
+def _report(explorer: Explorer) -> Response:
+    if explorer.report is None:
+        return JSONResponse({"error": "No report has been made yet."}, 404)
+    name = f"{explorer.source.path.stem}-report.html".encode("ascii", "replace").decode().replace('"', "")
+    told = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(explorer.report, media_type="text/html", headers=told)
 
-    async def write_report(_: Any) -> Job | None:
-        return explorer.write_report()
 
-    async def poll(given: Any) -> Job | None:
-        return explorer.jobs.find(given.get("job"))
+class _Jobs:
+    """What begins work, looks at it, or ends it. Each takes the fields of a request, and returns the job."""
 
-    async def cancel(given: Any) -> Job | None:
-        job = explorer.jobs.cancel(given.get("job"))
-        if (
-            job is not None
-            and not job.is_final
-            and not await _ended(job, _INTERRUPTED, lambda: explorer.jobs.cancel(job.id))
-        ):
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+
+    @property
+    def handlers(self) -> dict[str, tuple[Handler, set[str]]]:
+        """By address, each with the fields that it knows."""
+        return {
+            "/ask": (self._ask, {"question", "given"}),
+            "/plan": (self._plan, {"kind", "given"}),
+            "/confirm": (self._confirm, {"nonce"}),
+            "/write-report": (self._write_report, set()),
+            "/poll": (self._poll, {"job"}),
+            "/cancel": (self._cancel, {"job"}),
+        }
+
+    async def _ask(self, given: Any) -> Job | None:
+        return self._explorer.ask(given.get("question"), given.get("given"))
+
+    async def _plan(self, given: Any) -> Job | None:
+        return self._explorer.plan(given.get("kind"), given.get("given"))
+
+    async def _confirm(self, given: Any) -> Job | None:
+        return self._explorer.confirm(given.get("nonce"))
+
+    async def _write_report(self, _: Any) -> Job | None:
+        return self._explorer.write_report()
+
+    async def _poll(self, given: Any) -> Job | None:
+        return self._explorer.jobs.find(given.get("job"))
+
+    async def _cancel(self, given: Any) -> Job | None:
+        jobs = self._explorer.jobs
+        job = jobs.cancel(given.get("job"))
+        if job is None or job.is_final:
+            return job
+        if not await _ended(job, _INTERRUPTED, lambda: jobs.cancel(job.id)):
             job.abandon()
         return job
-
-    gets = [Route(address, file) for address in files]
-    posts = {
-        "/ask": (ask, {"question", "given"}),
-        "/plan": (plan, {"kind", "given"}),
-        "/confirm": (confirm, {"nonce"}),
-        "/write-report": (write_report, set()),
-        "/poll": (poll, {"job"}),
-        "/cancel": (cancel, {"job"}),
-    }
-    return Starlette(
-        routes=[
-            *gets,
-            Route("/session", session),
-            Route("/report", report),
-            *(Route(address, _posted(handler, known), methods=["POST"]) for address, (handler, known) in posts.items()),
-        ]
-    )
 
 
 def _posted(handler: Handler, known: set[str]) -> Callable[[Request], Awaitable[Response]]:

@@ -2,21 +2,25 @@
 
 Each has its `table`, the `suffix` of the name that it gets, and `epsilon`, which it costs. `query` makes it, with
 another name for the table if one is given. `published` are the arguments of publish but for names of tables, or None
-where publish does not take such a release.
+where publish does not take such a release. is_call: whether the query is a call, which the approval page shows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from duckanon.accounting import written as exactly
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import call
+from duckanon.integrations.calls import call, policy_units, privacy_unit
+from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.explore.catalog import Column, Table
 from duckanon.integrations.explore.choices import Choices, names
 from duckanon.integrations.explore.questions.generalising import Generalised
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Copy:
     k: int
     epsilon: Fraction | None = None
     suffix: str = "anonymous"
+    is_call: ClassVar[bool] = True
 
     @classmethod
     def read(cls, choices: Choices) -> Self:
@@ -42,6 +47,24 @@ class Copy:
     def published(self) -> dict[str, object] | None:
         return {}
 
+    def facts(self, con: Connection) -> dict[str, object]:
+        """What is to be known before it is confirmed: k, l and t, whose records count, and what is let out as it is.
+
+        identifying: those of the columns let out by which a record or a unit is found.
+        """
+        asked = self.asked
+        copied = Copied.of(con, self.table.sql, [*names(asked.qi), *asked.left_out], policy_units(con))
+        unit = asked.unit.name if asked.unit else privacy_unit(con, self.table.sql)
+        return {
+            "k": self.k,
+            "l": asked.l if asked.sensitive else None,
+            "t": str(asked.t) if asked.sensitive and asked.t is not None else None,
+            "unit": unit,
+            "sensitive": names(asked.sensitive),
+            "copied": list(copied.names),
+            "identifying": copied.identifying,
+        }
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -53,6 +76,7 @@ class Shares:
     digits: int | None
     epsilon: Fraction | None = None
     suffix: str = "shares"
+    is_call: ClassVar[bool] = False
 
     @classmethod
     def read(cls, choices: Choices) -> Self:
@@ -92,6 +116,7 @@ class Sizes:
     max_size: int
     person: Column | None
     suffix: str = "group_sizes"
+    is_call: ClassVar[bool] = False
 
     @classmethod
     def read(cls, choices: Choices) -> Self:

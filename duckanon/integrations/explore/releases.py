@@ -9,13 +9,15 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from duckanon import randomised_response
 from duckanon.accounting import written as exactly
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import arguments
 from duckanon.integrations.explore.catalog import Catalog, written
 from duckanon.integrations.explore.jobs import Running
-from duckanon.integrations.explore.release_kinds import Kind
-from duckanon.integrations.explore.release_texts import command, dbt_model
+from duckanon.integrations.explore.release_kinds import Copy, Kind
+from duckanon.integrations.explore.release_texts import command, dbt_model, script
 from duckanon.integrations.explore.source import Source
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ class Plan:
     """A release that could be made now.
 
     target: the table or file that it makes. epsilon, left, after: what it costs, and what the population has before and
-    after it, exactly, as text; None without a cost or a budget. publishes: whether analysts will read it.
+    after it, exactly, as text; None without a cost or a budget. publishes: whether analysts will read it. sql: the
+    whole way as a script. facts: of a copy, what is to be known before it is confirmed.
     """
 
     kind: Kind
@@ -41,17 +44,19 @@ class Plan:
     after: str | None
     publishes: bool
     create: str
+    comment: str | None
     publish: str | None
     dbt: str
     command: str
+    sql: str
+    facts: dict[str, object] | None = None
     nonce: str = ""
     made_at: float = 0.0
 
     def told(self) -> dict[str, object]:
         """The plan for the page."""
-        shown = ("source", "target", "epsilon", "left", "after", "publishes", "dbt", "command", "nonce")
-        sql = ";\n\n".join(one for one in (self.create, self.publish) if one) + ";"
-        return {name: getattr(self, name) for name in shown} | {"sql": sql}
+        shown = ("source", "target", "epsilon", "left", "after", "publishes", "dbt", "command", "sql", "facts", "nonce")
+        return {name: getattr(self, name) for name in shown}
 
 
 def planned(kind: Kind, source: Source, catalog: Catalog, run: Running) -> Plan:
@@ -68,7 +73,10 @@ def planned(kind: Kind, source: Source, catalog: Catalog, run: Running) -> Plan:
         publish = f"SELECT publish({arguments(target, of=table.sql, **published)})"
     file = str(source.free_file(kind.suffix)) if not source.is_database else f"{name}.parquet"
     create = f"CREATE TABLE {target} AS\n{kind.query()}"
-    statements = [one for one in (create, publish) if one]
+    # The approval page shows by which call a table was made.
+    call = kind.query().replace("\n  ", " ").replace("\n", " ")
+    comment = f"COMMENT ON TABLE {target} IS {literal(call)}" if source.is_database and kind.is_call else None
+    statements = [one for one in (create, comment, publish) if one]
     return Plan(
         kind=kind,
         source=table.sql if source.is_database else str(source.path.name),
@@ -78,10 +86,26 @@ def planned(kind: Kind, source: Source, catalog: Catalog, run: Running) -> Plan:
         after=after,
         publishes=publish is not None,
         create=create,
+        comment=comment,
         publish=publish,
         dbt=dbt_model(kind),
-        command=command(kind, source.path, file, statements, is_database=source.is_database),
+        command=command(kind, source, file, statements),
+        sql=_script(kind, source, run, create, file) if not source.is_database else ";\n\n".join(statements) + ";",
+        facts=kind.facts(run.con) if isinstance(kind, Copy) else None,
     )
+
+
+def _script(kind: Kind, source: Source, run: Running, create: str, file: str) -> str:
+    """The SQL of a release of a data file. Its form follows from an empty release, as DuckDB describes it."""
+    name = create.partition("\n")[0].removeprefix("CREATE TABLE ").removesuffix(" AS")
+    described = run.records(f"DESCRIBE {kind.query()}")
+    columns = ", ".join(f"NULL::{one['column_type']} AS {identifier(one['column_name'])}" for one in described)
+    run.rows(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} WHERE false")
+    try:
+        export = replace(source.file, path=Path(file)).export(run.con, name)
+    finally:
+        run.rows(f"DROP TABLE temp.{name}")
+    return script(source, create, export)
 
 
 def _left(kind: Kind, run: Running, population: str | None) -> tuple[str | None, str | None]:
@@ -90,12 +114,15 @@ def _left(kind: Kind, run: Running, population: str | None) -> tuple[str | None,
     if not found or kind.epsilon is None:
         return None, None
     left = Fraction(found[0]["remaining_exact"])
-    if kind.epsilon > left:
+    order = found[0]["order_exact"]
+    # In a population with a delta the budget is one of Rényi divergences.
+    price = kind.epsilon if order is None else randomised_response.price(kind.epsilon, Fraction(order))
+    if price > left:
+        said = f"epsilon {exactly(price)}" if order is None else f"{exactly(price)} (Rényi divergence of order {order})"
         raise InvalidInput(
-            f"This release costs epsilon {exactly(kind.epsilon)}, and {exactly(left)} is left of the budget: choose a "
-            "smaller epsilon."
+            f"This release costs {said}, and {exactly(left)} is left of the budget: choose a smaller epsilon."
         )
-    return exactly(left), exactly(left - kind.epsilon)
+    return exactly(left), exactly(left - price)
 
 
 class Plans:
@@ -132,6 +159,8 @@ def make(plan: Plan, source: Source) -> dict[str, object]:
         if not source.is_database:
             return _file(plan, source, con)
         con.execute(plan.create).fetchall()
+        if plan.comment:
+            con.execute(plan.comment).fetchall()
         said = None
         try:
             if plan.publish:

@@ -14,6 +14,7 @@ import uvicorn
 from duckanon.integrations.explore.access import ADDRESS, ENTRY, Guarded, Keys
 from duckanon.integrations.explore.explorer import Explorer
 from duckanon.integrations.explore.pages import application
+from duckanon.integrations.reading import Reading
 
 _GLANCE = 0.5
 
@@ -21,11 +22,12 @@ _GLANCE = 0.5
 class Service:
     """The page about one file, at a port of 127.0.0.1 that the system chooses. Raises as `Source`.
 
-    idle: after so many seconds without a request and without work it ends. address: with the single-use key.
+    idle: after so many seconds without a request and without work it ends. reading: what is said of a text file.
+    address: with the single-use key.
     """
 
-    def __init__(self, path: Path, idle: float) -> None:
-        self.explorer = Explorer(path)
+    def __init__(self, path: Path, idle: float, reading: Reading | None = None) -> None:
+        self.explorer = Explorer(path, reading)
         self._idle = idle
         self._socket = socket.socket()
         self._socket.bind((ADDRESS, 0))

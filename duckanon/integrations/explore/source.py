@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import identifier
 from duckanon.errors import InvalidInput
-from duckanon.integrations.data_files import DataFile
+from duckanon.integrations.column_texts import as_number
+from duckanon.integrations.data_files import DataFile, unfit_texts
+from duckanon.integrations.reading import Reading
+from duckanon.integrations.text_encodings import UTF_8, encoding_of
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 
 class Source:
-    """What is explored. version: of its content; it grows with each release.
+    """What is explored. version: of its content; it grows with each release. told: how a text file was read.
+    loading: the statement that reads the file into a table, None where DuckDB alone cannot.
 
     A data file is read once into a database in memory, and is not opened again. Raises InvalidInput if there is no
     such file or it cannot be read, and duckdb.Error if a database cannot be opened.
     """
 
-    def __init__(self, path: Path, progress: Callable[[str, float], None]) -> None:
+    def __init__(self, path: Path, progress: Callable[[str, float], None], reading: Reading | None = None) -> None:
         self.path = path
         self.file = DataFile.of(path)
         if not path.exists():
@@ -32,6 +36,9 @@ class Source:
         if path.is_dir():
             raise InvalidInput(f"{path} is a folder: name a file in it.")
         self.version = 1
+        self.reading = reading or Reading()
+        self.told: list[str] = []
+        self.loading: str | None = None
         self._progress = progress
         self._lock = Lock()
         self._con: Connection | None = self._opened(read_only=True)
@@ -83,9 +90,32 @@ class Source:
     def _load(self, con: Connection) -> None:
         """Read the file into a table that all cursors see, named as the file."""
         table = self.path.name.split(".")[0] or "data"
-        read = self.file.load(con, "duckanon.loaded")
+        read = self.file.load(con, "duckanon.loaded", reading=self.reading, tell=self.told.append)
+        unfit = unfit_texts(con, read, self.file, self.reading)
+        self.told += [
+            f"{name}: {told} --null says which texts stand for missing values." for name, told in unfit.items()
+        ]
         con.execute(f"CREATE TABLE {identifier(table)} AS FROM {read}").fetchall()
+        self.loading = self._statement(con, table)
         con.execute(f"DROP TABLE {read}").fetchall()
+
+    def _statement(self, con: Connection, table: str) -> str | None:
+        """The statement that reads the file as it was read; None for files of offices, and encodings but UTF-8."""
+        if self.file.is_office or (self.file.is_delimited and encoding_of(self.path) != UTF_8):
+            return None
+        reader = self.file.reader(self.reading)
+        kinds = [
+            dict(con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {one})").fetchall())  # noqa: S608 - quoted
+            for one in (reader, identifier(table))
+        ]
+        sign = self.reading.decimal or ","
+        numbers = [
+            f"{as_number(name, sign, kind)} AS {identifier(name)}"
+            for name, kind in kinds[1].items()
+            if kinds[0].get(name) == "VARCHAR" and kind in ("BIGINT", "DOUBLE")
+        ]
+        replaced = f"SELECT * REPLACE ({', '.join(numbers)}) " if numbers else ""
+        return f"CREATE TABLE {identifier(table)} AS\n{replaced}FROM {reader}"
 
     def free_file(self, suffix: str) -> Path:
         """A new file beside a data file, of the same format: it never exists yet."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.data_files import DataFile, free, put
 from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
+
+if TYPE_CHECKING:
+    from duckanon.integrations.report.facts import Facts
 
 
 def report(
@@ -20,13 +24,57 @@ def report(
     files: Sequence[Path] = (),
     sensitive: Sequence[str] | None = None,
     force: bool,
+    record: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the page about the database at `path` to `out`. The database is opened for reading only.
 
     requests: tables to assess besides those that are found. files: exported files, which are identified by their
     hashes and assessed too. sensitive: columns whose values should stay unknown; None: nobody said which.
+    record: the record of these files, which the page then shows.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no page.
     """
+    facts = _facts(path, out, requests, files=files, sensitive=sensitive, force=force)
+    from duckanon.integrations.report.page import page
+
+    put(out, page(facts, record).encode())
+    say(f"Wrote {out}: {facts.said}")
+
+
+def approve(
+    path: Path,
+    out: Path,
+    requests: Sequence[TableRequest] = (),
+    *,
+    files: Sequence[Path] = (),
+    sensitive: Sequence[str] | None = None,
+    language: str = "en",
+    force: bool,
+) -> None:
+    """Write the approval page, a sheet for each release, to `out`. language: `en`, or one that has a catalogue.
+
+    All else is as for `report`.
+    """
+    from duckanon.integrations.report.translations import catalogue
+
+    told = catalogue(language)
+    facts = _facts(path, out, requests, files=files, sensitive=sensitive, force=force)
+    from duckanon.integrations.report.approval import approval, sheets
+
+    put(out, approval(facts, told).encode())
+    many = len(sheets(facts, told))
+    say(f"Wrote {out}: {many:,} {'sheet' if many == 1 else 'sheets'} to fill in and sign.")
+
+
+def _facts(
+    path: Path,
+    out: Path,
+    requests: Sequence[TableRequest],
+    *,
+    files: Sequence[Path],
+    sensitive: Sequence[str] | None,
+    force: bool,
+) -> Facts:
+    """What a page says. The arguments are those of `report`."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"{out}: a report's name ends in .html.")
     free(out, force=force)
@@ -43,17 +91,13 @@ def report(
     from duckanon.integrations.report.assessment import Wanted
     from duckanon.integrations.report.facts import gathered
     from duckanon.integrations.report.fingerprint import fingerprint
-    from duckanon.integrations.report.page import page
     from duckanon.integrations.report.views import views
 
     wanted = Wanted(requests, files, sensitive)
     with Session(path, read_only=True, role="steward") as session:
         prints = session.run(f"Reading {path.name}", lambda _: fingerprint(path))
         read = session.run(f"Reading the views of {path.name}", lambda _: views(path))
-        facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, read, wanted))
-        text = session.run("Drawing", lambda _: page(facts))
-    put(out, text.encode())
-    say(f"Wrote {out}: {facts.said}")
+        return session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, read, wanted))
 
 
 def check_installed() -> None:

@@ -22,17 +22,20 @@ from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.report.exposure import agreed, fewer_values
 from duckanon.integrations.report.fingerprint import hashed
+from duckanon.integrations.report.origin import Origin
 from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
 from duckanon.integrations.report.side_by_side import SideBySide, Stored, side_by_side
 from duckanon.integrations.report.table_requests import TableRequest
-from duckanon.integrations.report.usefulness import Tables, Usefulness, source_of, usefulness
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
+from duckanon.integrations.usefulness import Tables, Usefulness, source_of, usefulness
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 _SIZES = {"level", "size", "groups", "low", "high"}
+_SUPPRESSED = {"value", "suppressed"}
+WITH_SUPPRESSED_CELLS = "a table with suppressed cells"
 _LEDGER = {"number", "recorded_at", "action", "epsilon_exact", "what"}
 _MECHANISM = ["secret", "output", "probability"]
 _TABLES = """
@@ -59,7 +62,7 @@ class Released:
 
     sensitive: columns that were named as such. agreed: by column, in how many records' classes all agree on it: of
     `sensitive`, or of all columns that are copied as they are, if none was named. fewer: by column of `sensitive`, in
-    how many classes there are fewer values than l if NULL is none, and the fewest.
+    how many classes there are fewer values than l if NULL is none, and the fewest. origin: what else is known of it.
     """
 
     table: str
@@ -70,6 +73,7 @@ class Released:
     copied: Copied
     agreed: dict[str, int]
     fewer: dict[str, tuple[int, int]]
+    origin: Origin = field(default_factory=Origin)
 
 
 @dataclass(frozen=True)
@@ -166,9 +170,9 @@ def assess(
     for copy in published:
         name = f"duckanon.{identifier(copy)}"
         on.judged(f"publication {copy}", name, on.types(name))
-    on.found.together = side_by_side(con, on.tables, on.labels, on.stored)
     for path in wanted.files:
         on.exported(path, loaded[str(path)], is_named=str(path) in named)
+    on.found.together = side_by_side(con, on.tables, on.labels, on.stored)
     return on.found
 
 
@@ -242,6 +246,8 @@ class _Assessor:
         if columns == _MECHANISM:
             self.trying(label, partial(self.mechanism, label, name))
             return "a perturbation matrix"
+        if set(columns) >= _SUPPRESSED:
+            return WITH_SUPPRESSED_CELLS
         if set(columns) >= _LEDGER:
             return "a copy of the ledger"
         shares = self._shares_in(name, types)
@@ -263,7 +269,11 @@ class _Assessor:
 
     def exported(self, path: Path, name: str, *, is_named: bool) -> None:
         """Identify a file by its hash, and judge what it holds."""
-        what = "named by an option" if is_named else self.judged(str(path), name, self.types(name))
+        types = self.types(name)
+        # Files stand beside the tables: two copies of one table are told, wherever they are.
+        self.labels = {**self.labels, name: str(path)}
+        self.tables = {**self.tables, name: {column.lower(): kind for column, kind in types}}
+        what = "named by an option" if is_named else self.judged(str(path), name, types)
         if what is None:
             self.found.problems.append(
                 f"{path} is no release that its columns tell: say what it is with --released {path} --qi COLUMNS, or "
@@ -274,20 +284,23 @@ class _Assessor:
     def release(self, label: str, name: str, qi: list[str], found: str) -> None:
         columns = {column.lower() for column, _ in self.types(name)}
         hidden = [one for one in self.sensitive or () if one.lower() in columns]
-        (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden))
+        unit = next((one for one in self.units if one.lower() in columns), None)
+        (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden, unit=unit))
         copied = Copied.of(self.con, f"system.main.query_table({literal(name)})", qi, self.units)
         # Where nobody named a sensitive column, each that is copied may be one.
         guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
         fewer = fewer_values(self.con, name, qi, hidden, figures["l"] or 0)
-        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, fewer))
+        source = source_of(self.con, self.tables, name) if name in self.tables and figures["records"] else None
+        origin = Origin.of(self.con, name, unit, source, None if source is None else self.labels[source])
+        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, fewer, origin))
         if name not in self.tables or not figures["records"]:
             return
-        source = source_of(self.con, self.tables, name)
         self.stored.append(Stored(name, label, qi, figures["classes"], source))
         if source is not None:
-            made = usefulness(self.con, source, name, copied.near_unique, self.tables)
-            self.found.useful.append(Compared(label, self.labels[source], made))
+            made = usefulness(self.con, source, name, copied.identifying, self.tables)
+            if made is not None:
+                self.found.useful.append(Compared(label, self.labels[source], made))
 
     def shares(self, label: str, arguments: str) -> None:
         (figures,) = self._rows(f"FROM disclosure_report({arguments})")

@@ -92,7 +92,13 @@ class Facts:
             found.append(Point(True, "No table is protected: no budget limits what is released with noise."))
         for one in self.budgets:
             spent, whole, left = (one[f"{name}_exact"] for name in ("spent", "epsilon", "remaining"))
-            text = f"{one['population']}: {spent} of epsilon {whole} is spent, {left} is left."
+            unit = "epsilon " if one["promise"] is None else ""
+            of = (
+                ""
+                if one["promise"] is None
+                else f" (Rényi divergences of order {one['order_exact']}; {one['promise']})"
+            )
+            text = f"{one['population']}: {spent} of {unit}{whole}{of} is spent, {left} is left."
             found.append(Point(Fraction(spent) > Fraction(whole), text))
         for whose, spent, charges in self.unlimited:
             found.append(
@@ -126,14 +132,28 @@ class Facts:
 
 
 def _released(one: Released) -> list[Point]:
-    k, alone = one.figures["k"], one.figures["singletons"]
+    k, unit = one.figures["k"], one.origin.unit
     if k is None:
         return [Point(False, f"{one.table} has no records.")]
     if k == 1:
-        found = [Point(True, f"{one.table}: k is 1. {_counted(alone, 'record')} can be told from all others.")]
+        alone = _counted(one.figures["singletons"], "record")
+        if unit is not None:
+            alone = f"{one.figures['units_alone']:,} of {one.figures['units']:,} values of {unit}"
+        found = [Point(True, f"{one.table}: k is 1. {alone} can be told from all others.")]
     else:
         by_itself = ", taken by itself," if one.copied.links else ""
-        found = [Point(False, f"{one.table}: each record{by_itself} looks like {k - 1:,} others or more (k = {k:,}).")]
+        each = f"each record{by_itself} looks like {k - 1:,} others or more (k = {k:,})."
+        if unit is not None:
+            each = f"each class{by_itself} has records of {k:,} or more of {one.figures['units']:,} values of {unit}."
+        found = [Point(False, f"{one.table}: {each}")]
+    if one.origin.owner is not None:
+        found.append(
+            Point(
+                True,
+                f"{one.table}: k counts records. By its policy the unit is {one.origin.owner}, which the copy does not "
+                f"hold: whether k holds for it follows from its call alone (unit := '{one.origin.owner}').",
+            )
+        )
     found += [Point(True, f"{one.table}: {link}") for link in one.copied.links]
     if one.agreed:
         told = ", ".join(f"{column} of {_counted(records, 'record')}" for column, records in one.agreed.items())

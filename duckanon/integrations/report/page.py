@@ -5,6 +5,7 @@ Jinja2 is used, not string.Template, because it escapes every value by default.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ _RISK = {
 }
 
 
-def page(facts: Facts) -> str:
-    """The HTML page."""
+def page(facts: Facts, record: Mapping[str, Any] | None = None) -> str:
+    """The HTML page. record: of the files that leave, if there is one."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -52,6 +53,7 @@ def page(facts: Facts) -> str:
         lines=list(reversed(facts.ledger))[:_MOST_LINES],
         style=Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         risk=_RISK,
+        record=record,
     )
 
 

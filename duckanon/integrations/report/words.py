@@ -7,6 +7,7 @@ from typing import Any
 
 from duckanon.accounting import written
 from duckanon.catalog.policy import Policy
+from duckanon.renyi import digits
 
 
 def allowed(policy: Policy) -> list[str]:
@@ -20,7 +21,8 @@ def allowed(policy: Policy) -> list[str]:
 def terms(policy: Policy) -> str:
     """The policy as one text: the budget and what a charge protects, then what may be asked."""
     cap = "" if policy.per_edition is None else f", of which {written(policy.per_edition)} in one edition"
-    budget = f"Budget {written(policy.epsilon)}{cap} for {policy.population or 'the table'}"
+    delta = "" if policy.delta is None else f" with delta {digits(policy.delta)}"
+    budget = f"Budget {written(policy.epsilon)}{delta}{cap} for {policy.population or 'the table'}"
     return " ".join([f"{budget}; a charge protects {policy.protects}.", *allowed(policy)])
 
 

@@ -39,6 +39,11 @@ def check_k_anonymize(call: Call) -> KAnonymize:
             "On Spark quasi-identifiers become intervals and sets: leave bands, hierarchies and suppress_cells out, or "
             "call k_anonymize in DuckDB."
         )
+    if request.objective != "loss" or request.centroids is not None:
+        raise InvalidInput(
+            "On Spark classes are made for intervals and sets: leave objective, release and steps out, or call "
+            "k_anonymize in DuckDB."
+        )
     check_table(request, *call.described())
     call.check_groups([*request.qi, *request.criteria.columns])
     check_method(request.method)

@@ -98,7 +98,7 @@ def _tallies(table: DataFrame, request: Groups, shown: Column) -> pa.Table:
 
 def _is_twice(table: DataFrame, request: Groups) -> bool:
     """Whether the column of persons holds NULL, or a person in more than one row."""
-    if request.person is None:
+    if request.person is None or request.is_whole:
         return False
     person = column(table, request.person)
     counted = table.groupBy(person.alias("p")).agg(F.count(F.lit(1)).alias("rows"))

@@ -62,6 +62,8 @@ def k_report(call: Call, request: KReport) -> DataFrame:
     each = [worst(call.table, keys, (name, column(call.table, name)), unit, request.l) for name in request.sensitive]
     for measure, end in {"l": min, "entropy_l": min, "t": max, "recursive_c": max}.items():
         found[measure] = end((one[measure] for one in each), default=None)
+    if unit is not None:
+        found |= _alone(call.table.select(*(key.alias(f"q{i}") for i, key in enumerate(keys)), unit.alias("unit")))
     columns = columns_of("k_report")
     row = pa.RecordBatch.from_struct_array(one_row(found, columns))
     answer = pa.Table.from_batches([row])
@@ -94,6 +96,15 @@ def _classes(call: Call, request: KReport) -> pa.Table:
     classes = rows.groupBy(*names).agg(*sums).where("size > 0")
     alike = [F.count(F.lit(1)).alias("times"), F.sum("rows").alias("rows")]
     return classes.groupBy("size", "people").agg(*alike).toArrow()
+
+
+def _alone(rows: DataFrame) -> dict[str, int]:
+    """How many units there are, and how many are alone in a class at least. rows: q0, ... and `unit`."""
+    pairs = rows.where("unit IS NOT NULL").distinct()
+    names = [name for name in rows.columns if name != "unit"]
+    classes = pairs.groupBy(*names).agg(F.count(F.lit(1)).alias("size"), F.min("unit").alias("unit"))
+    alone = classes.where("size = 1").select("unit").distinct()
+    return {"units": pairs.select("unit").distinct().count(), "units_alone": alone.count()}
 
 
 def _unit(table: DataFrame, request: KReport) -> list[Column]:

@@ -215,7 +215,7 @@ def test_what_is_wrong_with_a_file(files: Path) -> None:
         "empty.xlsx": "empty.xlsx: the first sheet is empty. Its first row has the names of the columns.",
         "twice.xlsx": "twice.xlsx: column B has the same name as one before in the first row. Name each column once.",
         "nameless.xlsx": "nameless.xlsx: column B has no name in the first row. Name each column once.",
-        "mixed.xlsx": 'Column "age" is text, since 1 of its 31 values cannot be cast to DOUBLE; the first is',
+        "mixed.xlsx": 'Column "age" is text: 1 of its 31 values cannot be numbers, in record 31. Correct them',
         **{f"text{one}": f"text{one} is damaged, or of another kind than its suffix says." for one in KINDS},
     }
     for file, sentence in said.items():

@@ -1,7 +1,6 @@
 """`duckanon k-utility`, `k-subsets` and `record-risk`."""
 
 import json
-import shlex
 
 import duckdb
 import pytest
@@ -88,6 +87,18 @@ def test_subsets():
     assert {tuple(one["columns"]): one["singletons"] for one in json.loads(told.stdout)} == same
 
 
+def test_subsets_say_that_units_were_counted():
+    told = run("k-subsets", VOTERS, "--qi", "age,education", "--unit", "party", columns=100)
+    assert told.exit_code == 0, told.stderr
+    assert "units alone" in told.stdout
+    assert "finds one of k values of party or more" in told.stdout
+
+
+def test_the_risk_by_units_says_so(tmp_path):
+    told = run("record-risk", VOTERS, str(tmp_path / "risks.csv"), "--qi", "age,education", "--unit", "party")
+    assert "of them have values that no other party has, by few columns" in told.stderr
+
+
 def test_record_risk(tmp_path):
     out = tmp_path / "risks.csv"
     told = run("record-risk", VOTERS, str(out), "--qi", "age,education,income", "--fraction", "0.01")
@@ -116,20 +127,32 @@ def test_record_risk_keeps_text_as_text(tmp_path):
     ]  # fmt: skip
 
 
-def test_decimal_commas_are_named_with_a_command_that_reads_them(tmp_path, monkeypatch):
+def test_decimal_commas_are_read_and_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "census.csv").write_text("id;age;weight\n007;30;1,5\n008;31;2,25\n009;32;3\n")
     asked = ["--qi", "age", "--weight", "weight"]
-    refused = run("record-risk", "census.csv", "risks.csv", *asked)
-    assert refused.exit_code == 1
-    said, _, command = refused.stderr.strip().partition(": ")
-    assert said.startswith('Column "weight" is text, since its numbers have decimal commas.')
-    assert run("report", "census.csv", *asked).stderr == refused.stderr
-    _, sql, *words = shlex.split(command)
-    assert run(sql, *words).exit_code == 0
-    told = run("record-risk", "census_read.parquet", "risks.csv", *asked)
+    told = run("record-risk", "census.csv", "risks.csv", *asked)
     assert told.exit_code == 0, told.stderr
-    assert [row["id"] for row in rows_of("risks.csv")] == ["007", "008", "009"]
+    said = "census.csv: weight is read with decimal commas; --decimal . says that they are none."
+    assert said in told.stderr
+    assert [(row["id"], row["weight"]) for row in rows_of("risks.csv")] == [
+        ("007", "1.5"), ("008", "2.25"), ("009", "3.0"),
+    ]  # fmt: skip
+    assert said in run("report", "census.csv", *asked).stderr
+
+
+def test_commas_that_may_stand_between_thousands_are_not_guessed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "census.csv").write_text("age;weight\n30;1,500\n31;2,250\n")
+    asked = ["record-risk", "census.csv", "risks.csv", "--qi", "age", "--weight", "weight"]
+    refused = run(*asked)
+    assert refused.stderr == (
+        'Column "weight" is text, since its commas may be decimal, or stand between thousands: say which with '
+        "--decimal , or --decimal .\n"
+    )
+    for sign, weights in (",", ["1.5", "2.25"]), (".", ["1500", "2250"]):
+        assert run(*asked, "--decimal", sign, "--force").exit_code == 0
+        assert sorted(row["weight"] for row in rows_of("risks.csv")) == weights
 
 
 def test_text_that_is_no_number_is_refused_as_before(tmp_path, monkeypatch):

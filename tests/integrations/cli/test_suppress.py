@@ -40,3 +40,11 @@ def test_errors_name_options(tmp_path: Path, options: tuple[str, ...], says: str
     assert done.exit_code == 1
     assert says in done.stderr.replace("\n", " ")
     assert not out.exists()
+
+
+def test_linked_tables(tmp_path: Path) -> None:
+    out = tmp_path / "table.csv"
+    given = "--by tv_news --by vote --tables party,tv_news --tables party,vote --widths threshold=50".split()
+    done = run("suppress", VOTERS, str(out), "--rows", "party", "--value", "income", *given)
+    assert done.exit_code == 0, done.stderr
+    assert {row["by_level"] for row in rows_of(out)} == {"[0,0]", "[1,0]", "[0,1]"}

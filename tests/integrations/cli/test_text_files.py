@@ -18,7 +18,11 @@ def lines(many: int, *last: str) -> bytes:
 
 
 LATIN = f"33,4,M\xfcller {SECRET}\n".encode("latin-1")
-ENCODE = "is not UTF-8. Save it as UTF-8; a file in Latin-1 becomes that by iconv -f ISO-8859-1 -t UTF-8."
+# Lines in UTF-8, so that bytes which are none are a flaw, and no other encoding.
+UMLAUTS = "33,4,Müller\n".encode() * 2
+ENCODE = (
+    "is not UTF-8. Most of the file is: correct the line, or name the encoding of all lines, as in --encoding cp1252."
+)
 FIELDS = "Correct the line; a value that holds the delimiter stands in double quotes."
 BINARY = "it is binary data and no text. Save it as text, or give it its own suffix, such as .xlsx or .parquet."
 QUOTE = "a double quote is not closed, or text follows it. Write a double quote inside a value twice."
@@ -37,10 +41,13 @@ CAST = "the value cannot be cast to BIGINT, the type of the values before it. Co
             lines(MANY, f"33,4,flu,{SECRET}"),
             f"line {MANY + 2} has 4 fields, and the line of column names has 3. {FIELDS}",
         ),
-        (lines(3) + LATIN, f'line 5, column "illness", {ENCODE}'),
-        (lines(MANY) + LATIN, f'line {MANY + 2}, column "illness", {ENCODE}'),
-        (lines(3).replace(b"zip", b"stra\xdfe"), f"line 1, the names of the columns, {ENCODE}"),
-        (lines(3).decode().encode("utf-16"), "it is UTF-16. Save it as UTF-8, as by iconv -f UTF-16 -t UTF-8."),
+        (lines(1) + UMLAUTS + LATIN, f'line 5, column "illness", {ENCODE}'),
+        (lines(MANY) + UMLAUTS + LATIN, f'line {MANY + 4}, column "illness", {ENCODE}'),
+        (lines(3).replace(b"zip", b"stra\xdfe") + UMLAUTS, f"line 1, the names of the columns, {ENCODE}"),
+        (
+            lines(3) + b"33,4,\xe9\x81\n",
+            "line 5 is not in Windows-1252. Name the file's encoding, as in --encoding cp1250.",
+        ),
         (b"PK\x03\x04\x14\0\x06\0" + bytes(range(256)) * 20, BINARY),
         (bytes(3000), BINARY),
         (b" \n", "it is empty. The first line has the names of the columns."),
@@ -57,7 +64,7 @@ CAST = "the value cannot be cast to BIGINT, the type of the values before it. Co
         (lines(20, f'33,4,"\\"{SECRET}\\""', "34,5,flu"), f"line 22: {QUOTE}"),
     ],
     ids=(
-        "a field too many, early; too few; a field too many, late; latin early; latin late; latin names; utf-16; "
+        "a field too many, early; too few; a field too many, late; latin early; latin late; latin names; neither; "
         "a workbook; zeros; empty; no number; an open quote; an open quote, early; text after a quote; a backslash"
     ).split("; "),
 )
@@ -71,7 +78,7 @@ def test_what_is_wrong_with_a_file(here, content, said):
 
 
 def test_compressed_files_are_looked_into(here):
-    (here / "stays.csv.gz").write_bytes(gzip.compress(lines(3) + LATIN))
+    (here / "stays.csv.gz").write_bytes(gzip.compress(lines(1) + UMLAUTS + LATIN))
     assert f'line 5, column "illness", {ENCODE}' in run("report", "stays.csv.gz", "--qi", "age").stderr
     (here / "stays.csv.gz").write_bytes(lines(3))
     assert "it is not compressed by gzip, as its suffix .gz says" in run("report", "stays.csv.gz", "--qi", "age").stderr
@@ -82,8 +89,9 @@ def test_a_column_that_is_text_because_of_a_few_values(here, command):
     (here / "stays.csv").write_bytes(lines(50, f"{SECRET},4,flu"))
     result = run(*command, "--qi", "age")
     assert result.stderr == (
-        'Column "age" is text, since 1 of its 51 values cannot be cast to DOUBLE; the first is in record 51. Correct '
-        "them or leave them empty, or name the column in --categorical age to release sets of its values.\n"
+        'Column "age" is text: 1 of its 51 values cannot be numbers, in line 52. Correct them or leave them empty, '
+        "say with --null which texts stand for missing values, or name the column in --categorical age to release sets "
+        "of its values.\n"
     )
     assert run(*command, "--qi", "age", "--categorical", "age").exit_code == 0
 
@@ -92,7 +100,7 @@ def test_a_column_of_dates_with_another_form(here):
     rows = "\n".join(f"2020-01-{1 + i % 28:02}" for i in range(30))
     (here / "stays.csv").write_text(f"born\n31.12.1999 {SECRET}\n{rows}\n")
     result = run("k-anonymize", "stays.csv", "out.csv", "--qi", "born")
-    assert "1 of its 31 values cannot be cast to DATE; the first is in record 1." in result.stderr
+    assert "1 of its 31 values cannot be dates, in line 2." in result.stderr
     assert SECRET not in result.output
 
 

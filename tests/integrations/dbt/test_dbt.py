@@ -595,6 +595,22 @@ def test_populations_and_what_never_changes() -> None:
     assert "make it a table, {{ config(materialized='table') }}" in policies(con, view)["problem"]
 
 
+def test_tables_of_a_population_have_the_delta_that_one_of_them_names() -> None:
+    con = steward(policy={"epsilon": 1}, changes="apply")
+    con.execute("CREATE TABLE visits AS FROM people").fetchall()
+    project = [
+        node("visits", population="people", privacy_unit="name"),
+        node(population="people", epsilon=3, delta="1e-6", columns={"name": ["privacy_unit"]}),
+    ]
+    assert len(policies(con, *project)["said"]) == 2
+    assert con.execute("SELECT tables, promise FROM privacy_budget()").fetchall() == [
+        (["main.people", "main.visits"], "epsilon 3, delta 1e-6")
+    ]
+    assert policies(con, *project) == {"said": [], "problem": None}
+    project[1] = node(population="people", epsilon=3, delta="1e-9", columns={"name": ["privacy_unit"]})
+    assert "The population people has delta 1e-6, which was settled" in policies(con, *project)["problem"]
+
+
 def test_links_wait_for_their_parents_and_their_keys() -> None:
     con = steward(policy={"epsilon": 1}, changes="apply")
     con.execute("CREATE TABLE orders AS SELECT i AS number, 'p' || i AS name FROM range(3) r(i)").fetchall()

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckanon
 from duckanon.integrations.explore.service import Service
+from duckanon.integrations.reading import Reading
 
 VOTERS = Path(__file__).parents[3] / "sql" / "examples" / "voters.csv"
 
@@ -95,9 +96,9 @@ def enter(address: str) -> Client:
 
 
 @contextmanager
-def serving(path: Path, idle: float = 600) -> Iterator[tuple[Service, str]]:
+def serving(path: Path, idle: float = 600, reading: Reading | None = None) -> Iterator[tuple[Service, str]]:
     """A service about a file, and its address with the key."""
-    service, started, addresses = Service(path, idle), threading.Event(), list[str]()
+    service, started, addresses = Service(path, idle, reading), threading.Event(), list[str]()
 
     def note(address: str) -> None:
         addresses.append(address)

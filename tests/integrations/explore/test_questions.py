@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+import duckanon
 from duckanon.integrations.explore.catalog import Catalog, Column
 from duckanon.integrations.explore.questions.designs import number_of_designs
 from duckanon.integrations.explore.questions.noise import Simulation
-from duckanon.integrations.explore.questions.tables import suggested
+from duckanon.integrations.explore.questions.suggested_roles import Figures, suggested
 from duckanon.integrations.explore.service import Service
 from tests.integrations.explore.pages import Client, enter, protected, serving
 
@@ -54,7 +55,7 @@ def test_a_profile(client: Client) -> None:
     assert (odd["nothing"]["nulls"], odd["nothing"]["distinct"], odd["nothing"]["role"]) == (60, 0, "other")
     assert client.ask("profile", table="empty")["records"] == 0
     residents = {one["name"]: one["role"] for one in client.ask("profile", table="residents")["columns"]}
-    assert residents == {"person_id": "dropped", "household": "quasi", "county": "quasi", "age": "quasi"}
+    assert residents == {"person_id": "dropped", "household": "unit", "county": "quasi", "age": "quasi"}
 
 
 @pytest.mark.parametrize(
@@ -67,10 +68,19 @@ def test_a_profile(client: Client) -> None:
         ("born", "DATE", 40, "quasi"),
         ("flag", "BOOLEAN", 1, "other"),
         ("tags", "VARCHAR[]", 9, "other"),
+        ("Haushalt", "BIGINT", 40, "unit"),
+        ("patient_id", "BIGINT", 40, "unit"),
+        ("patient_id", "BIGINT", 100, "dropped"),
+        ("Einkommen", "DOUBLE", 99, "sensitive"),
+        ("Geburtsdatum", "DATE", 40, "quasi"),
+        ("w17", "DOUBLE", 40, "dropped"),
     ],
 )
 def test_a_role_is_suggested(name: str, kind: str, distinct: int, role: str) -> None:
-    assert suggested(Column(name, kind, name), 100, 0, distinct, {}) == role
+    found, reason = suggested(Column(name, kind, name), Figures(100, 0, distinct), {})
+    assert (found, bool(reason)) == (role, True)
+    if role == "unit":
+        assert suggested(Column(name, kind, name), Figures(100, 0, distinct), {}, has_unit=True)[0] == "dropped"
 
 
 def test_exposure(client: Client) -> None:
@@ -227,3 +237,38 @@ def test_names_are_quoted_where_sql_needs_it(tmp_path: Path) -> None:
     assert list(catalog.tables) == ['"My Shop"."select"', "plain"]
     assert [one.sql for one in catalog.tables['"My Shop"."select"'].columns] == ['"Group"', "a"]
     assert catalog.free("main", "plain") == "plain_2"
+
+
+def test_tables_that_could_be_prepared_together(tmp_path: Path) -> None:
+    """The picture's errors are those of a plan at each price, and nothing is bought."""
+    path = tmp_path / "persons.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        for statement in (
+            """CREATE TABLE persons AS SELECT i AS person, i % 3 AS region, i % 5 AS job, i % 2 AS sex
+                 FROM range(500) r(i)""",
+            """SELECT protect('persons', epsilon := 4, delta := 1e-9, privacy_unit := 'person', rows_per_unit := 1,
+                 public := ['region', 'job', 'sex'],
+                 domains := {'region': [0, 1, 2], 'job': [0, 1, 2, 3, 4], 'sex': [0, 1]})""",
+        ):
+            con.execute(statement).fetchall()
+        asked = "SELECT sd FROM prepare('persons', by := [['region'], ['job'], ['region', 'job']], epsilon := {})"
+        exactly = {price: [sd for (sd,) in con.execute(asked.format(price)).fetchall()] for price in ("0.1", "1")}
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    chosen = {"table": "persons", "columns": ["region", "job"], "ways": 3}
+    with serving(path) as (_, address):
+        client = enter(address)
+        found = client.ask("prepared", **chosen, price="0.1")
+        assert [one["columns"] for one in found["tables"]] == [["job"], ["region"], ["job", "region"]]
+        assert [one["cells"] for one in found["tables"]] == [5, 3, 15]
+        here, dearest = found["curve"][4], found["curve"][-1]
+        assert here["price"] == pytest.approx(0.1, rel=1e-3)
+        assert sorted(here["sd"]) == pytest.approx(sorted(exactly["0.1"]), rel=1e-3)
+        assert dearest["price"] == pytest.approx(1, rel=1e-3)
+        assert sorted(dearest["sd"]) == pytest.approx(sorted(exactly["1"]), rel=1e-3)
+        wrongs: list[dict[str, Any]] = [{"columns": []}, {"ways": 4}, {"price": "0"}, {"columns": ["nobody"]}]
+        for wrong in wrongs:
+            status, said = client.post("/ask", question="prepared", given={**chosen, "price": "0.1", **wrong})
+            assert status == 400, said
+        alone = client.followed("/ask", question="prepared", given={**chosen, "columns": ["person"], "price": "0.1"})
+        assert "public columns with a domain" in alone["error"]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == before

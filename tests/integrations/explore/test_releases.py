@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.integrations.reading import Reading
 from tests.integrations.explore.pages import VOTERS, Client, enter, protected, serving
 
 COPY = {"table": "voters", "qi": ["age", "education"], "sensitive": ["vote"], "method": "order", "k": 5,
@@ -135,6 +136,45 @@ def test_a_data_file_is_never_overwritten(tmp_path: Path) -> None:
         assert client.followed("/write-report")["error"].startswith("A report tells of a database")
         assert service.explorer.source.version == 1
     assert path.read_bytes() == VOTERS.read_bytes()
+
+
+def test_the_script_of_a_file_is_the_whole_way(tmp_path: Path) -> None:
+    """Decimal commas, missing values and sets: as SQL and as a command it is the release that the page makes."""
+    path = tmp_path / "homes.csv"
+    rows = "".join(f"{i // 3};{20 + i % 9 if i % 11 else 'n/a'};{i % 4},5;{'xyz'[i % 3]}\n" for i in range(90))
+    path.write_text(f"home;age;rent;town\n{rows}")
+    given = {"table": "homes", "qi": ["age", "rent", "town"], "dropped": ["home"], "method": "order", "k": 4}
+    with serving(path, reading=Reading(null=("n/a",))) as (_, address):
+        client = enter(address)
+        plan = planned(client, "copy", given)
+        assert client.followed("/confirm", nonce=plan["nonce"])["state"] == "done"
+    out = Path(plan["target"])
+    made = out.read_text(encoding="utf-8")
+    assert "0.5" in made
+    for text in ("sql", "command"):
+        out.unlink()
+        if text == "sql":
+            with duckanon.connect(role="steward") as con:
+                con.execute(plan["sql"]).fetchall()
+        else:
+            typed = [sys.executable, "-m", "duckanon.integrations.cli", *shlex.split(plan["command"])[1:]]
+            done = subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        assert out.read_text(encoding="utf-8") == made
+
+
+def test_what_is_to_be_known_before_a_copy_is_confirmed(tmp_path: Path) -> None:
+    path = tmp_path / "homes.csv"
+    path.write_text("home,age,rent,town\n" + "".join(f"{i // 3},{20 + i % 9},{i * 7.25},t\n" for i in range(90)))
+    asked = {"table": "homes", "qi": ["age"], "unit": "home", "method": "order", "k": 4}
+    with serving(path) as (_, address):
+        client = enter(address)
+        facts = planned(client, "copy", {**asked, "sensitive": ["rent"], "l": 3, "t": "0.5"})["facts"]
+        assert facts == {
+            "k": 4, "l": 3, "t": "0.5", "unit": "home", "sensitive": ["rent"], "copied": ["rent", "town"],
+            "identifying": ["rent"],
+        }  # fmt: skip
+        assert planned(client, "copy", asked)["facts"]["l"] is None
 
 
 @pytest.mark.parametrize("kind", ["copy", "shares", "sizes"])

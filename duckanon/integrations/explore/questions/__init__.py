@@ -32,6 +32,7 @@ def questions() -> Mapping[str, type[Any]]:
     from duckanon.integrations.explore.questions.generalising import Curve, Exposure, Preview
     from duckanon.integrations.explore.questions.next_tables import NextTables
     from duckanon.integrations.explore.questions.noise import Simulation
+    from duckanon.integrations.explore.questions.prepared_tables import PreparedTables
     from duckanon.integrations.explore.questions.tables import Profile, Tables
 
     return {
@@ -45,4 +46,5 @@ def questions() -> Mapping[str, type[Any]]:
         "bounds": Bounds,
         "next": NextTables,
         "simulation": Simulation,
+        "prepared": PreparedTables,
     }

@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Self
 from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import call
+from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.explore.catalog import Column, Table
 from duckanon.integrations.explore.choices import Choices, names
 from duckanon.integrations.explore.jobs import Running
 from duckanon.integrations.results import text
+from duckanon.integrations.usefulness import Compared
 
 METHODS = ("auto", "order")
 _LARGEST_K = 100_000
@@ -148,7 +150,8 @@ class Preview(_AtOneK):
     def answer(self, run: Running) -> object:
         """`columns`: names with their roles. `rows`: for each its values before and after, after NULL if dropped.
 
-        `records`, `released`, `classes` and `k` count; `utility` has rows of k_utility.
+        `records`, `released`, `classes` and `k` count; `utility` has rows of k_utility. `shares`: of each sensitive
+        column the largest share that one value has in any class, and in how many classes it is all.
         """
         self._make(run)
         columns = [one for one in self.asked.table.columns if one.name not in self.asked.left_out]
@@ -164,6 +167,7 @@ class Preview(_AtOneK):
             "classes": classes,
             "k": least,
             "utility": self._utility(run, columns) if released else [],
+            "shares": self._shares(run) if released else [],
         }
 
     def _make(self, run: Running) -> None:
@@ -200,9 +204,27 @@ class Preview(_AtOneK):
             for at, row in before.items()
         ]
 
+    def _shares(self, run: Running) -> list[dict[str, Any]]:
+        found = []
+        for one in self.asked.sensitive:
+            ((most, alike),) = run.rows(
+                "SELECT max(most), count(*) FILTER (most = 1) FROM ("  # noqa: S608 - names of the catalog
+                "SELECT max(n) / sum(n) AS most FROM "
+                f"(SELECT class_id, count(*) AS n FROM {_AFTER} GROUP BY class_id, {identifier(one.name)}) "
+                "GROUP BY class_id)"
+            )
+            found.append({"column": one.name, "most": most, "alike": alike})
+        return found
+
     def _utility(self, run: Running, columns: Sequence[Column]) -> list[dict[str, Any]]:
-        measured = [one for one in columns if one in self.asked.qi or one in self.asked.sensitive]
-        asked = call("k_utility", _BEFORE, _AFTER, names(measured), bands=[name for name, _ in self.asked.bands])
+        described = run.records(f"DESCRIBE FROM {_AFTER}")
+        types = {one["column_name"].lower(): one["column_type"] for one in described}
+        copied = Copied.of(run.con, _AFTER)
+        apart = [*copied.identifying, _NUMBER]
+        compared = Compared.of(run.con, names(columns), _AFTER, types, apart)
+        if not compared.columns:
+            return []
+        asked = compared.call(_BEFORE, _AFTER)
         wanted = ", ".join(map(literal, ("total_variation", "mean", "query_error", "correlation")))
         return run.records(
             f"SELECT measure, columns, value, before, after, difference {asked} WHERE measure IN ({wanted})"

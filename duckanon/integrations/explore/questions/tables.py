@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,23 +9,8 @@ from duckanon.catalog.names import identifier
 from duckanon.integrations.explore.catalog import Catalog, Column, Table
 from duckanon.integrations.explore.choices import Choices
 from duckanon.integrations.explore.jobs import Running
+from duckanon.integrations.explore.questions.suggested_roles import UNIT, Figures, suggested
 
-# The roles that a column can have; the page has the same words.
-DROPPED, QUASI, SENSITIVE, UNIT, OTHER = "dropped", "quasi", "sensitive", "unit", "other"
-
-_IDENTIFYING = re.compile(
-    r"(^|_)(id|uuid|guid|ssn|nino|e_?mail|phone|mobile|tel|iban|passport|name|first_?name|last_?name|surname|address)(_|$)"
-)
-_SENSITIVE = re.compile(
-    r"diagnos|disease|illness|hiv|disab|religio|income|salary|wage|vote|party|crim|drug|orientation|ethnic|union"
-)
-# A column with more distinct values than this share of its values is almost an identifier.
-_NEAR_UNIQUE = 0.9
-# In fewer records every column may look like an identifier.
-_ENOUGH = 20
-_KEYS = ("INTEGER", "BIGINT", "UUID", "VARCHAR", "HUGEINT", "SMALLINT")
-# Types that no quasi-identifier can have.
-_OPAQUE = re.compile(r"\[\]|^STRUCT|^MAP|^UNION|^BLOB|^BIT\b|^INTERVAL|^JSON|^GEOMETRY|^VARIANT")
 _SHOWN = (
     "tbl", "population", "privacy_unit", "rows_per_unit", "unit", "hierarchy", "max_size", "per_query", "public",
     "quasi_identifiers", "k", "sensitive", "small", "drop",
@@ -61,7 +45,8 @@ class Tables:
 def _table(table: Table, policies: dict[str, Any], budgets: dict[str, Any]) -> dict[str, Any]:
     policy = policies.get(table.label)
     budget = budgets.get(policy["population"]) if policy else None
-    exact = ("epsilon_exact", "spent_exact", "remaining_exact")
+    exact = ["epsilon_exact", "spent_exact", "remaining_exact"]
+    exact += ["promise", "left_in_words"] if budget and budget["promise"] else []
     return {
         "name": table.sql,
         "label": table.label,
@@ -83,7 +68,7 @@ def _table(table: Table, policies: dict[str, Any], budgets: dict[str, Any]) -> d
 
 @dataclass(frozen=True)
 class Profile:
-    """One table: its rows, and for each column its NULLs, distinct values, values of one record, and a role."""
+    """One table: its rows, and for each column its NULLs, distinct values, values of one record, and a role and why."""
 
     table: Table
     lane: ClassVar[str] = "short"
@@ -95,9 +80,11 @@ class Profile:
     def answer(self, run: Running) -> object:
         ((records,),) = run.rows(f"SELECT count(*) FROM {self.table.sql}")  # noqa: S608 - a name of the catalog
         policies = [one for one in run.records("FROM policies()") if one["tbl"] == self.table.label]
-        columns = []
+        columns: list[dict[str, Any]] = []
         for one in self.table.columns:
             nulls, distinct, alone = self._figures(run, one)
+            has_unit = any(column["role"] == UNIT for column in columns)
+            role, reason = suggested(one, Figures(records, nulls, distinct), policies[0] if policies else {}, has_unit)
             columns.append(
                 {
                     "name": one.name,
@@ -105,8 +92,9 @@ class Profile:
                     "nulls": nulls,
                     "distinct": distinct,
                     "alone": alone,
-                    "can_be_quasi": _OPAQUE.search(one.type) is None,
-                    "role": suggested(one, records, nulls, distinct, policies[0] if policies else {}),
+                    "can_be_quasi": not one.is_opaque,
+                    "role": role,
+                    "reason": reason,
                 }
             )
         return {"records": records, "columns": columns}
@@ -120,26 +108,3 @@ class Profile:
             FROM (SELECT {name} AS v, count(*) AS n FROM {self.table.sql} GROUP BY v)
         """)  # noqa: S608 - names of the catalog
         return nulls, distinct, alone
-
-
-def suggested(column: Column, records: int, nulls: int, distinct: int, policy: dict[str, Any]) -> str:
-    """The role that a column seems to have: what the policy says of it, or else what its name and values suggest."""
-    name = column.name.lower()
-    listed = {
-        role: {one.lower() for one in policy.get(role) or ()} for role in ("quasi_identifiers", "sensitive", "drop")
-    }
-    if name == (policy.get("privacy_unit") or "").lower():
-        return UNIT
-    for role, meant in (("drop", DROPPED), ("quasi_identifiers", QUASI), ("sensitive", SENSITIVE)):
-        if name in listed[role]:
-            return meant
-    if listed["quasi_identifiers"]:
-        return DROPPED  # a published copy may have no other columns
-    near_unique = records > _ENOUGH and distinct > _NEAR_UNIQUE * (records - nulls) > 0
-    if _IDENTIFYING.search(name) or (near_unique and column.type in _KEYS):
-        return DROPPED
-    if _SENSITIVE.search(name):
-        return SENSITIVE
-    if distinct <= 1 or _OPAQUE.search(column.type):
-        return OTHER
-    return QUASI

@@ -40,6 +40,27 @@ export function bar(share, warn = false) {
 
 export const field = (label, control) => el("label", { class: "field" }, el("span", {}, label), control);
 
+/** A field whose mistakes are told beside it at once. wrong: what is wrong with a text, or null; changed: gets a right one. */
+export function checkedField(label, properties, wrong, changed) {
+  const told = el("span", { class: "wrong", role: "alert" });
+  const input = el("input", { type: "text", class: "short", inputmode: "decimal", ...properties,
+    oninput: () => { check(); }, onchange: () => { if (check()) changed(input.value.trim()); } });
+  function check() {
+    const found = wrong(input.value.trim());
+    told.textContent = found ?? "";
+    input.setAttribute("aria-invalid", String(Boolean(found)));
+    return !found;
+  }
+  check();
+  return el("label", { class: "field" }, el("span", {}, label), input, told);
+}
+
+const isNumber = (text) => /^\d+([.]\d+)?$/.test(text);
+export const wholeFrom = (least, most) => (text) => (/^\d+$/.test(text) && Number(text) >= least && Number(text) <= most ? null : `A whole number from ${num(least)} to ${num(most)}.`);
+export const shareOrNone = (text) => (text === "" || (isNumber(text) && Number(text) <= 1) ? null : "A number from 0 to 1, with a point, or nothing.");
+export const widthOrNone = (text) => (text === "" || (isNumber(text) && Number(text) > 0) ? null : "A number above 0, with a point, or nothing.");
+export const epsilonNumber = (text) => ((isNumber(text) && Number(text) > 0) || /^[1-9]\d*\/[1-9]\d*$/.test(text) ? null : "A number above 0, as 0.1 or 1/10.");
+
 export function select(values, chosen, onchange, properties = {}) {
   return el("select", { ...properties, onchange: (event) => onchange(event.target.value) },
     ...values.map(([value, label]) => el("option", { value, selected: value === chosen }, label)));

@@ -2,7 +2,7 @@
 
 import { el, note, num, several } from "./dom.js";
 import { ask, session } from "./server.js";
-import { address, choose, columns, forgetTable, known, onchange, read, ROLES, state, STEPS, table } from "./state.js";
+import { address, canUndo, choose, columns, forgetTable, known, onchange, read, ROLES, state, STEPS, table, undo } from "./state.js";
 import * as screenTable from "./screen_table.js";
 import * as screenVariables from "./screen_variables.js";
 import * as screenK from "./screen_k.js";
@@ -77,7 +77,7 @@ export async function profile() {
     roles[one] = has ? (state[one] ?? []).filter((name) => names.includes(name)) : found.columns.filter((column) => column.role === one).map((column) => column.name);
   }
   const policy = table()?.policy;
-  choose({ ...roles, ...(has || !policy ? {} : { k: String(policy.k) }) });
+  choose({ ...roles, ...(has || !policy ? {} : { k: String(policy.k) }) }, false);
 }
 
 export async function chooseTable(name) {
@@ -101,9 +101,10 @@ function follow({ focus }) {
     state.table = known.tables.find((one) => one.policy)?.name ?? known.tables[0]?.name ?? "";
   }
   if (state.table !== before) known.profile = null;
+  document.getElementById("undo").hidden = !canUndo();
   // A link may leave out the roles: then they are those of the profile.
   if (known.profile && ROLES.every((one) => state[one] === null)) {
-    choose(Object.fromEntries(ROLES.map((one) => [one, columns().filter((column) => column.role === one).map((column) => column.name)])));
+    choose(Object.fromEntries(ROLES.map((one) => [one, columns().filter((column) => column.role === one).map((column) => column.name)])), false);
   }
   return show({ focus });
 }
@@ -114,7 +115,9 @@ async function begin() {
     document.getElementById("file").textContent = known.session.name;
     document.getElementById("mode").textContent = known.session.is_database ? "open for reading only" : "a copy in memory";
     await readTables();
-    onchange(() => { drawSteps(); screen.lastElementChild?.redraw?.(); });
+    const back = document.getElementById("undo");
+    back.addEventListener("click", undo);
+    onchange(() => { drawSteps(); screen.lastElementChild?.redraw?.(); back.hidden = !canUndo(); });
     // The address after # holds the choices, so this link must not change it.
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); screen.focus(); });
     addEventListener("hashchange", () => follow({ focus: true }));

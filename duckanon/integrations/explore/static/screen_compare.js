@@ -41,7 +41,13 @@ function draw(results, found) {
   const lost = found.records - found.released;
   results.replaceChildren(
     note(`${several(found.released, "record")} in ${several(found.classes, "class", "classes")}, the smallest of ${num(found.k ?? 0)}.${lost ? ` ${several(lost, "record")} would be dropped.` : ""} This copy is gone when you leave: nothing is released yet.`),
-    pairs(found), found.utility.length ? utility(found.utility) : el("span", {}));
+    found.shares.length ? shares(found.shares) : el("span", {}), pairs(found), found.utility.length ? utility(found.utility) : el("span", {}));
+}
+
+/** What classes give away about sensitive columns: the largest share of one value in any class. */
+function shares(rows) {
+  return el("section", { class: "card" }, el("h2", {}, "What a class gives away"), grid("The largest share that one value has in any class: whoever is in it has this value with that chance", [["Sensitive column", ""], ["Largest share", "number"], ["Classes that agree", "number"]],
+    rows.map((one) => [one.column, pct(one.most), num(one.alike)])));
 }
 
 function pairs({ columns, rows }) {
@@ -63,10 +69,11 @@ function utility(rows) {
   const errors = rows.filter((one) => one.measure === "query_error");
   const pairsOf = rows.filter((one) => one.measure === "mean" || one.measure === "correlation");
   const shown = (value) => (Math.abs(value) >= 100 ? num(Math.round(value)) : value.toPrecision(3));
+  const compared = moved.flatMap((one) => one.columns);
   const cards = [el("section", { class: "card" }, el("h2", {}, "How far distributions moved"),
     grid("The part of the records that lies elsewhere in the distribution of a column", [["Column", ""], ["", ""], ["Moved", "number"]], moved.map((one) => [one.columns.join(", "), bar(one.difference), pct(one.difference)])))];
   if (errors.length) {
-    cards.push(el("section", { class: "card" }, el("h2", {}, "Random counts"), grid("How far a count over one to three columns is off in the copy", [["Of all questions", ""], ["are off by at most", "number"]],
+    cards.push(el("section", { class: "card" }, el("h2", {}, "Random counts"), grid(`How far 1,000 random counts over one to three of ${listed(compared)} are off in the copy; the report compares the same`, [["Of all questions", ""], ["are off by at most", "number"]],
       errors.map((one) => [one.value === "median" ? "half" : one.value, pct(one.difference)]))));
   }
   if (pairsOf.length) {

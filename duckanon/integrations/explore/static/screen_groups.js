@@ -1,6 +1,7 @@
-// 5. Group sizes and counts: what an epsilon buys, on made-up groups.
+// 5. Group sizes and counts: what an epsilon buys, on made-up groups; and tables that could be prepared together.
 
 import { el, field, grid, note, num, pct, several, svg } from "./dom.js";
+import { preparedTables } from "./prepared.js";
 import { ask } from "./server.js";
 import { choose, known, state } from "./state.js";
 import { worked } from "./work.js";
@@ -15,7 +16,7 @@ export function show(body) {
   const place = el("div", {});
   const results = el("div", {});
   const button = el("button", { type: "button", class: "main", onclick: () => simulate(place, results, button) }, "Simulate");
-  body.replaceChildren(inputs(button), place, results);
+  body.replaceChildren(...[inputs(button), place, results, preparedTables()].filter(Boolean));
   simulate(place, results, button);
 }
 

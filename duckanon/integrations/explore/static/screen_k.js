@@ -1,8 +1,8 @@
 // 3. k: what each k costs, how little any release could cost, and the risk that is left.
 
-import { el, field, grid, listed, note, num, pct, select, svg } from "./dom.js";
+import { checkedField, el, field, grid, listed, note, num, pct, select, shareOrNone, svg, wholeFrom, widthOrNone } from "./dom.js";
 import { ask } from "./server.js";
-import { choose, columns, generalised, known, KS, state } from "./state.js";
+import { address, choose, columns, generalised, known, KS, state } from "./state.js";
 import { worked } from "./work.js";
 
 export const lead = "In a k-anonymous copy every record looks like at least k - 1 others. A larger k is safer and tells less.";
@@ -11,6 +11,7 @@ export const lead = "In a k-anonymous copy every record looks like at least k - 
 const SMALL = 20_000;
 const CALENDAR = [["", "exact"], ["day", "days"], ["week", "weeks"], ["month", "months"], ["quarter", "quarters"], ["year", "years"]];
 const computed = new Map();
+const history_ = new Map();
 
 const key = () => JSON.stringify([known.session.version, generalised()]);
 const found = () => computed.get(key()) ?? [];
@@ -23,10 +24,15 @@ export function show(body) {
   const place = el("div", {});
   const picture = el("section", { class: "card", "aria-label": "Loss and risk by k" });
   const button = el("button", { type: "button", class: "main", onclick: () => compute(place, picture, button) }, "Compute every k");
-  const changed = () => { draw(picture); button.disabled = complete(); };
-  body.replaceChildren(conditions(changed, button), place, picture);
+  const hint = el("p", { class: "hint", role: "status" });
+  const changed = () => {
+    draw(picture);
+    button.disabled = complete();
+    hint.textContent = promised();
+    if (!complete() && known.profile.records <= SMALL) compute(place, picture, button);
+  };
+  body.replaceChildren(conditions(changed, button, hint), place, picture);
   changed();
-  if (!complete() && known.profile.records <= SMALL) compute(place, picture, button);
 }
 
 const wanted = () => [...new Set([...KS, Number(state.k)])].filter((k) => k >= 2 && k <= known.profile.records).sort((a, b) => a - b);
@@ -49,23 +55,30 @@ async function compute(place, picture, button) {
   button.disabled = complete();
 }
 
-function conditions(changed, button) {
-  const number = (name, label, properties) => field(label, el("input", { type: "text", class: "short", inputmode: "decimal", value: state[name], placeholder: "none", ...properties,
-    onchange: (event) => { choose({ [name]: event.target.value.trim() }); changed(); } }));
+function conditions(changed, button, hint) {
+  const set = (name) => (value) => { choose({ [name]: value }); changed(); };
   const conditioned = state.sensitive?.length;
   const bands = columns().filter((one) => state.quasi.includes(one.name)).map((one) => ({ ...one, ...column(one.name) })).filter((one) => one.is_number || one.is_date)
     .map((one) => {
-      const set = (width) => { choose({ bands: { ...state.bands, [one.name]: width } }); changed(); };
-      return field(`Bands of ${one.name}`, one.is_date ? select(CALENDAR, state.bands[one.name] ?? "", set)
-        : el("input", { type: "text", class: "short", inputmode: "decimal", placeholder: "exact", value: state.bands[one.name] ?? "", onchange: (event) => set(event.target.value.trim()) }));
+      const width = (chosen) => { choose({ bands: { ...state.bands, [one.name]: chosen } }); changed(); };
+      return one.is_date ? field(`Bands of ${one.name}`, select(CALENDAR, state.bands[one.name] ?? "", width))
+        : checkedField(`Bands of ${one.name}`, { placeholder: "exact", value: state.bands[one.name] ?? "" }, widthOrNone, width);
     });
   return el("section", { class: "card", "aria-label": "Conditions" },
     el("div", { class: "fields" },
       field("Method", select([["order", "order: fast"], ["auto", "auto: least loss"]], state.method, (method) => { choose({ method }); changed(); })),
-      conditioned ? number("l", `l-diversity of ${listed(state.sensitive)}`) : null,
-      conditioned ? number("t", "t-closeness") : null,
-      number("suppression", "May be dropped"), ...bands, el("span", { class: "push" }, button)),
-    conditioned ? null : el("p", { class: "hint" }, "With a sensitive variable, l and t limit what a class gives away about it."));
+      conditioned ? checkedField(`l: different values of ${listed(state.sensitive)} in a class`, { value: state.l }, wholeFrom(1, 1000), set("l")) : null,
+      conditioned ? checkedField("t-closeness", { value: state.t, placeholder: "none" }, shareOrNone, set("t")) : null,
+      checkedField("May be dropped", { value: state.suppression, placeholder: "none" }, shareOrNone, set("suppression")), ...bands, el("span", { class: "push" }, button)),
+    hint);
+}
+
+/** What l promises. */
+function promised() {
+  const hidden = listed(state.sensitive ?? []);
+  if (!hidden) return "With a sensitive variable, l and t limit what a class gives away about it.";
+  if (Number(state.l) > 1) return `l = ${state.l}: in no class do all agree on ${hidden}${state.l === "2" ? "; one value may still be common, see Before and after" : ""}.`;
+  return `l = 1: nothing keeps a class from agreeing on ${hidden}, which then is known of everybody in it.`;
 }
 
 const column = (name) => known.tables.find((one) => one.name === state.table).columns.find((one) => one.name === name);
@@ -86,7 +99,27 @@ function draw(card) {
     panel("Chance of finding the right record of a person", 145, ks, [["highest", "risk", "dot risk-dot", "risk-text", ks.map((k) => [k, 1 / k])],
       ["average", "ours", "dot", "ours-text", rows.map((one) => [one.k, 1 / one.avg_class])]], 0.54),
     rows.length ? el("details", {}, el("summary", {}, "As a table"), grid("Every k that was computed", [["k", "number"], ["Loss", "number"], ["Least possible", "number"], ["Classes", "number"], ["Highest risk", "number"], ["Dropped", "number"]],
-      rows.map((one, i) => [String(one.k), pct(one.information_loss), pct(bound[i][1]), num(one.classes), pct(1 / one.min_class), num(one.suppressed)]))) : null);
+      rows.map((one, i) => [String(one.k), pct(one.information_loss), pct(bound[i][1]), num(one.classes), pct(1 / one.min_class), num(one.suppressed)]))) : el("span", {}),
+    tried(mine));
+}
+
+/** All settings that were tried at their k, beside each other, with a way back to each. */
+function tried(mine) {
+  if (mine) history_.set(`${key()} ${state.k}`, { at: address("k"), told: settings(), row: mine });
+  const rows = [...history_.values()].filter((one) => one.at !== address("k") || one.row === mine);
+  if (rows.length < 2) return el("span", {});
+  return el("details", { open: true }, el("summary", {}, "Settings side by side"), grid("Every setting that was looked at; a name leads back to it", [["Setting", ""], ["k", "number"], ["Loss", "number"], ["Highest risk", "number"], ["Classes", "number"], ["Dropped", "number"]],
+    rows.map((one) => [el("a", { href: one.at, "aria-current": one.row === mine ? "true" : null }, one.told), String(one.row.k), pct(one.row.information_loss), pct(1 / one.row.min_class), num(one.row.classes), num(one.row.suppressed)])));
+}
+
+function settings() {
+  const asked = generalised();
+  const parts = [`by ${listed(asked.qi)}`, asked.method];
+  if (asked.sensitive.length) parts.push(`l = ${asked.l ?? 1}`);
+  if (asked.t) parts.push(`t = ${asked.t}`);
+  if (asked.unit) parts.push(`units: ${asked.unit}`);
+  for (const [name, width] of Object.entries(asked.bands)) parts.push(`${name} in bands of ${width}`);
+  return parts.join(", ");
 }
 
 function said(mine, bound) {
@@ -94,7 +127,7 @@ function said(mine, bound) {
   const least = bound.find(([k]) => k === mine.k)[1];
   return el("p", { class: "quiet", role: "status" },
     `loses ${pct(mine.information_loss)} of the information; no copy loses less than ${pct(least)}. ${num(mine.classes)} classes, highest risk ${pct(1 / mine.min_class)}`
-    + (mine.l === null ? "" : `, l = ${mine.l}, t = ${mine.t.toFixed(2)}`) + (mine.suppressed ? `, ${num(mine.suppressed)} records dropped` : "") + ".");
+    + (mine.l === null ? "" : `, l = ${mine.l}, t = ${mine.t?.toFixed(2) ?? "–"}`) + (mine.suppressed ? `, ${num(mine.suppressed)} records dropped` : "") + ".");
 }
 
 /** Round steps of an axis from 0 to `most`. */
@@ -106,7 +139,8 @@ function ticks(most) {
 
 /** Lines over k. lines: name, class of the line, of its dots and of its name, and points. */
 function panel(title, height, ks, lines, most) {
-  const [W, L, R, T, B] = [860, 56, 120, 28, 26];
+  // A narrow page gets a narrow picture, or its words would be too small to read.
+  const [W, L, R, T, B] = [innerWidth < 560 ? 400 : 860, 46, innerWidth < 560 ? 92 : 120, 28, 26];
   // Evenly apart, as on the slider above.
   const x = (k) => L + (ks.indexOf(k) / (ks.length - 1)) * (W - L - R);
   const y = (value) => height - B - (value / most) * (height - B - T);

@@ -1,6 +1,6 @@
 // 7. Release: as SQL, as a dbt model and as a command; or now, after a confirmation that names everything.
 
-import { el, field, listed, note, num, select, several } from "./dom.js";
+import { checkedField, el, epsilonNumber, field, listed, note, num, select, several, wholeFrom } from "./dom.js";
 import { confirm, plan, session, writeReport } from "./server.js";
 import { choose, columns, generalised, known, state, table } from "./state.js";
 import { readTables } from "./main.js";
@@ -38,8 +38,8 @@ function details(changed) {
   } }), one.name));
   return el("section", { class: "card" }, el("div", { class: "fields" },
     field("Column that identifies a group", select([["", "choose"], ...names], group(), (value) => set({ group: value }))),
-    field("Largest size of its own", el("input", { type: "number", min: 1, max: 1000, value: state.maxSize, onchange: (event) => set({ maxSize: event.target.value }) })),
-    field("Epsilon", el("input", { type: "text", class: "short", inputmode: "decimal", value: state.releaseEpsilon, onchange: (event) => set({ releaseEpsilon: event.target.value.trim() }) }))),
+    checkedField("Largest size of its own", { value: state.maxSize }, wholeFrom(1, 1000), (maxSize) => set({ maxSize })),
+    checkedField("Epsilon", { value: state.releaseEpsilon }, epsilonNumber, (releaseEpsilon) => set({ releaseEpsilon }))),
     el("fieldset", { class: "below" }, el("legend", {}, "Regions, the widest first"), el("div", { class: "checks" }, ...regions)));
 }
 
@@ -89,13 +89,44 @@ function ask(found, outcome, card) {
     ["Costs", found.epsilon === null ? "no epsilon" : `epsilon ${found.epsilon}, exactly`]];
   if (found.left !== null) lines.push(["Budget", `${found.left} is left; ${found.after} will remain`]);
   else if (found.epsilon !== null) lines.push(["Budget", "none: this table has no policy"]);
+  const copy = found.facts;
+  if (copy) lines.push(...copied(copy));
   lines.push(["Analysts", found.publishes ? "will read it, if it passes the audit together with all that is published" : "do not get it by this"]);
+  const name = found.publishes ? "Release and publish" : "Release";
+  const twice = copy && copy.l === null ? unprotected(copy) : null;
+  const warning = el("div", { role: "alert" });
+  const release = el("button", { type: "button", class: "main", onclick: () => {
+    if (twice && !warning.hasChildNodes()) {
+      warning.append(note(twice, "warn"));
+      release.textContent = `${name} all the same`;
+      return;
+    }
+    dialog.close();
+    make(found, outcome, card);
+  } }, name);
   const dialog = el("dialog", { "aria-labelledby": "sure" }, el("h2", { id: "sure" }, "Release this?"), el("dl", {}, ...lines.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-    el("div", { class: "row" }, el("button", { type: "button", onclick: () => dialog.close() }, "Not now"),
-      el("button", { type: "button", class: "main", onclick: () => { dialog.close(); make(found, outcome, card); } }, found.publishes ? "Release and publish" : "Release")));
+    warning, el("div", { class: "row" }, el("button", { type: "button", onclick: () => dialog.close() }, "Not now"), release));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
+}
+
+/** What is to be known of a copy before it is released. */
+function copied(copy) {
+  const unit = copy.unit ? `values of ${copy.unit}` : "records";
+  return [["k", `${num(copy.k)}: each class has so many ${unit} or more`],
+    ["l", copy.l === null ? "1: a class may agree on a value that is let out" : `${copy.l}: so many different values of ${listed(copy.sensitive)} in each class`],
+    ...(copy.t === null ? [] : [["t", String(copy.t)]]),
+    ["Let out as they are", copy.copied.length ? listed(copy.copied) : "no column"],
+    ["Find a record", copy.identifying.length ? `${listed(copy.identifying)}: almost every record has a value of its own there, or few share one. Leave such columns out` : "none of these columns does by itself"]];
+}
+
+function unprotected(copy) {
+  return copy.sensitive.length
+    ? `Nothing protects ${listed(copy.sensitive)}: where a class agrees on a value, it is known of everybody in the class, without finding the record. Choose l = 2 or more in step 3, or release it all the same.`
+    : copy.copied.length
+      ? `No column is marked as sensitive, and ${listed(copy.copied)} ${copy.copied.length > 1 ? "are" : "is"} let out as ${copy.copied.length > 1 ? "they are" : "it is"}: where a class agrees on a value, it is known of everybody in the class. Mark sensitive columns in step 2, or release it all the same.`
+      : null;
 }
 
 async function make(found, outcome, card) {
@@ -109,7 +140,7 @@ async function make(found, outcome, card) {
     return;
   }
   const budget = table()?.budget;
-  const facts = [`${made.target} has ${several(made.rows, "row")}.`, made.said, budget ? `${budget.remaining_exact} of epsilon ${budget.epsilon_exact} is left.` : null].filter(Boolean);
+  const facts = [`${made.target} has ${several(made.rows, "row")}.`, made.said, budget ? `${budget.remaining_exact} of ${budget.promise ? "" : "epsilon "}${budget.epsilon_exact} is left.` : null].filter(Boolean);
   outcome.replaceChildren(el("div", { class: "note good", role: "status" }, el("b", {}, "Released. "), facts.join(" ")), known.session.is_database ? report() : el("span", {}));
   card.replaceChildren(el("p", { class: "quiet" }, "This release is made. Choose what to release, for another one."));
 }

@@ -1,6 +1,6 @@
 // 1. Table: which one, what it holds, and what the policy says of it.
 
-import { bar, el, grid, listed, num, pct, several } from "./dom.js";
+import { bar, el, grid, listed, note, num, pct, several } from "./dom.js";
 import { columns, known, state, table } from "./state.js";
 import { chooseTable } from "./main.js";
 
@@ -8,7 +8,7 @@ export const lead = "Choose the table that somebody asks for. Its records stay o
 
 export function show(body) {
   const detail = el("div", {});
-  body.replaceChildren(choice(detail), detail);
+  body.replaceChildren(...(known.session?.told ?? []).map((one) => note(one)), choice(detail), detail);
   describe(detail);
 }
 
@@ -19,7 +19,7 @@ function choice(detail) {
     return el("tr", { class: "pick", onclick: (event) => { if (event.target !== radio) radio.click(); } },
       el("td", { class: "radio" }, radio), el("th", { scope: "row" }, one.name), el("td", { class: "number" }, num(one.columns.length)),
       el("td", {}, one.policy ? el("span", { class: "tag good" }, "protected") : el("span", { class: "tag" }, one.is_view ? "view" : "no policy")),
-      el("td", { class: "number" }, one.budget ? `${one.budget.remaining_exact} of ${one.budget.epsilon_exact}` : "–"));
+      el("td", { class: "number" }, one.budget ? `${one.budget.remaining_exact} of ${one.budget.epsilon_exact}${one.budget.promise ? ` (${one.budget.promise})` : ""}` : "–"));
   });
   const heads = [["Chosen", ""], ["Table", ""], ["Columns", "number"], ["Policy", ""], ["Epsilon left", "number"]];
   return el("section", { class: "card", "aria-label": "Tables" }, el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Tables" }, el("table", {},
@@ -56,6 +56,6 @@ function policyCard() {
   const spent = Number(budget?.spent_exact ?? 0) / Number(budget?.epsilon_exact ?? 1) || 0;
   return el("section", { class: "card" }, el("h2", {}, "Policy"), el("div", { class: "two" },
     el("dl", {}, ...lines.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-    budget ? el("div", {}, el("p", { class: "figure" }, `epsilon ${budget.remaining_exact} left`),
-      el("p", { class: "quiet" }, `${budget.spent_exact} of ${budget.epsilon_exact} is spent.`), bar(spent)) : el("p", { class: "quiet" }, "No budget.")));
+    budget ? el("div", {}, el("p", { class: "figure" }, budget.promise ? `${budget.remaining_exact} left` : `epsilon ${budget.remaining_exact} left`),
+      el("p", { class: "quiet" }, `${budget.spent_exact} of ${budget.epsilon_exact} is spent.${budget.promise ? ` All answers together: ${budget.promise}. Left: ${budget.left_in_words ?? "see per_query"}.` : ""}`), bar(spent)) : el("p", { class: "quiet" }, "No budget.")));
 }

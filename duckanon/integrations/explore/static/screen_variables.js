@@ -22,10 +22,10 @@ function roles(changed) {
     const choice = select(allowed, role(one.name), (wanted) => { setRole(one.name, wanted); changed(); refresh(); }, { "aria-label": `Role of ${one.name}`, "data-column": one.name });
     return el("tr", {}, el("th", { scope: "row" }, one.name), el("td", {}, el("span", { class: "kind" }, one.type)), el("td", { class: "number" }, num(one.distinct)),
       el("td", {}, el("div", { class: "row" }, bar(share, share > 0.5), el("span", {}, pct(share)))), el("td", {}, choice),
-      el("td", {}, one.role === role(one.name) ? el("span", { class: "tag" }, "suggested") : el("span", { class: "tag on" }, "yours")));
+      el("td", {}, one.role === role(one.name) ? el("span", { class: "hint" }, `suggested: ${one.reason}`) : el("span", { class: "tag on" }, "yours")));
   });
   const heads = [["Column", ""], ["Type", ""], ["Distinct", "number"], ["Records alone by it", ""], ["Role", ""], ["", ""]];
-  const card = el("section", { class: "card" }, el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Roles of the columns" }, el("table", {},
+  const card = el("section", { class: "card" }, el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Roles of the columns" }, el("table", { class: "roles" },
     el("thead", {}, el("tr", {}, ...heads.map(([text, kind]) => text ? el("th", { scope: "col", class: kind }, text) : el("td", {})))), el("tbody", {}, ...rows))));
   function refresh() {
     const focused = document.activeElement?.dataset?.column;
@@ -47,15 +47,16 @@ async function expose(place) {
   try {
     const found = await ask("exposure", { table: state.table, qi, unit: state.unit?.[0] ?? null });
     if (place.dataset.asked !== asked) return;
-    const whose = state.unit?.length ? `values of ${state.unit[0]}` : "records";
+    const unit = state.unit?.[0];
+    const [alone, all, whose] = unit ? [found.units_alone, found.units, `values of ${unit}`] : [found.singletons, found.records, "records"];
     if (found.k === null) {
       place.replaceChildren(el("p", { class: "figure" }, "No records"), el("p", { class: "quiet" }, "The table is empty, so nobody stands alone in it."));
       return;
     }
-    const share = found.records ? found.singletons / found.records : 0;
+    const share = all ? alone / all : 0;
     place.replaceChildren(
-      el("p", { class: `figure ${found.singletons ? "alarm" : "safe"}` }, found.singletons ? `${num(found.singletons)} of ${num(found.records)} ${whose} stand alone (${pct(share)})` : `Nobody stands alone: k = ${num(found.k)} as it is`),
-      el("p", { class: "quiet" }, `By ${listed(qi)} there are ${several(found.classes, "different combination")}. Whoever knows them finds the most exposed record with chance ${pct(found.max_risk)}.`));
+      el("p", { class: `figure ${alone ? "alarm" : "safe"}` }, alone ? `${num(alone)} of ${num(all)} ${whose} stand alone (${pct(share)})` : `Nobody stands alone: k = ${num(found.k)} as it is`),
+      el("p", { class: "quiet" }, `By ${listed(qi)} there are ${several(found.classes, "different combination")}. Whoever knows them finds the most exposed ${unit ? `value of ${unit}` : "record"} with chance ${pct(found.max_risk)}.`));
   } catch (error) {
     if (place.dataset.asked === asked) place.replaceChildren(note(error.message, "warn"));
   }

@@ -3,12 +3,12 @@
 export const STEPS = ["table", "variables", "k", "designs", "groups", "compare", "release"];
 export const KS = [2, 3, 5, 7, 10, 15, 20, 30, 50];
 
-const LISTS = ["dropped", "quasi", "sensitive", "unit", "variables", "rows", "cols", "hierarchy"];
+const LISTS = ["dropped", "quasi", "sensitive", "unit", "variables", "rows", "cols", "hierarchy", "prepared"];
 const TEXTS = ["table", "k", "method", "l", "t", "suppression", "most", "x", "y", "few", "across", "view", "groups", "regions", "epsilon",
-  "rowsPerUnit", "kind", "digits", "group", "maxSize", "releaseEpsilon"];
-const DEFAULTS = { k: "5", method: "order", l: "", t: "", suppression: "", x: "disclosed_small_cells", y: "information", few: "", across: "",
+  "rowsPerUnit", "kind", "digits", "group", "maxSize", "releaseEpsilon", "ways", "price"];
+const DEFAULTS = { k: "5", method: "order", l: "2", t: "", suppression: "", x: "disclosed_small_cells", y: "information", few: "", across: "",
   most: "", view: "bounds", groups: "300,340,160,130,60,20", regions: "4", epsilon: "0.5", rowsPerUnit: "1", kind: "copy", digits: "",
-  group: "", maxSize: "8", releaseEpsilon: "0.1" };
+  group: "", maxSize: "8", releaseEpsilon: "0.1", ways: "2", price: "0.1" };
 
 export const state = { step: "table", ...DEFAULTS, table: "", bands: {} };
 for (const name of LISTS) state[name] = null;
@@ -37,11 +37,23 @@ export function address(step = state.step) {
 const listeners = [];
 export const onchange = (listener) => listeners.push(listener);
 
-/** Notes new choices, in the address too. */
-export function choose(changes) {
+const past = [];
+
+/** Notes new choices, in the address too. remembered: whether undo leads back to what was before. */
+export function choose(changes, remembered = true) {
+  const before = address();
   Object.assign(state, changes);
+  if (remembered && address() !== before) past.push(before);
   history.replaceState(null, "", address());
   listeners.forEach((listener) => listener());
+}
+
+export const canUndo = () => past.length > 0;
+
+/** Goes back to what was chosen before the last change. */
+export function undo() {
+  const before = past.pop();
+  if (before !== undefined) location.hash = before;
 }
 
 /** Forgets all that belongs to the table that was chosen before. */
@@ -71,7 +83,8 @@ export function setRole(column, wanted) {
 
 /** The choices of k_anonymize, as the server takes them. */
 export function generalised() {
-  const l = state.sensitive?.length && state.l ? Number(state.l) : null;
+  // A class in which all agree on a sensitive value gives it away, so l is 2 unless 1 is chosen: then nothing protects it.
+  const l = state.sensitive?.length && Number(state.l) > 1 ? Number(state.l) : null;
   const t = state.sensitive?.length && state.t ? state.t : null;
   return { table: state.table, qi: state.quasi ?? [], sensitive: state.sensitive ?? [], dropped: state.dropped ?? [],
     unit: state.unit?.[0] ?? null, method: state.method, l, t, max_suppression: state.suppression || null,

@@ -1,4 +1,10 @@
-"""What a released table still tells of the table that it was made from, in a few figures."""
+"""What a released table still tells of the table that it was made from: one definition for all programs.
+
+Compared are the columns of the table that the release has, as they are, as intervals or as sets, but for those in which
+almost every record has a value of its own or which link records; in the table's order, up to a number. The random
+counts are those that k_utility asks by default. So equal releases have equal figures in the command line, on the page
+of choices and in the report.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,6 @@ if TYPE_CHECKING:
 # By name, the types of a table's columns by their names in lower case.
 Tables = Mapping[str, Mapping[str, str]]
 
-_QUERIES = 200
 # The types whose intervals hold as many values as they are wide, or one more.
 _WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "DATE"}
 _MOST_COLUMNS = 15
@@ -25,16 +30,43 @@ _MOST_COLUMNS = 15
 
 @dataclass(frozen=True)
 class Usefulness:
-    """Figures of k_utility. moved: the column whose distribution moved most, and by which share.
+    """Figures of k_utility. columns: those that were compared.
 
+    moved: the column whose distribution moved most, and by which share.
     association: the greatest change of a correlation or of Cramer's V, None without a pair of columns. median, most:
     the errors of random counts, half of which and 95 % of which are no larger; None where there are none.
     """
 
+    columns: Sequence[str]
     moved: tuple[str, float]
     association: float | None
     median: float | None
     most: float | None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is compared: columns of the table, and those of them that the release has in bands."""
+
+    columns: Sequence[str]
+    bands: Sequence[str]
+
+    @classmethod
+    def of(
+        cls, con: Connection, source: Sequence[str], name: str, release: Mapping[str, str], apart: Sequence[str] = ()
+    ) -> Compared:
+        """source: the table's columns, in its order. name: the release's. release: its columns in lower case, by type.
+
+        apart: columns that are not compared.
+        """
+        left = {one.lower() for one in apart}
+        held = columns_before(release)
+        columns = [one for one in source if one.lower() in held and one.lower() not in left][:_MOST_COLUMNS]
+        return cls(columns, [one for one in columns if _has_bands(con, name, one, release)])
+
+    def call(self, before: str, after: str) -> str:
+        """The call of k_utility."""
+        return call("k_utility", before, after, self.columns, bands=self.bands)
 
 
 def source_of(con: Connection, tables: Tables, name: str) -> str | None:
@@ -55,12 +87,12 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness:
-    """Compare a release with its source. leave_out: columns that are not compared."""
-    apart = {column.lower() for column in leave_out}
-    columns = [one for one in columns_before(tables[name]) if one not in apart][:_MOST_COLUMNS]
-    bands = [one for one in columns if _has_bands(con, name, one, tables[name])]
-    rows = fetch(con.execute(call("k_utility", source, name, columns, bands=bands, queries=_QUERIES))).records()
+def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness | None:
+    """Compare a release with its source. leave_out: columns that are not compared. None if no column is left."""
+    compared = Compared.of(con, list(tables[source]), name, tables[name], leave_out)
+    if not compared.columns:
+        return None
+    rows = fetch(con.execute(compared.call(source, name))).records()
     moved = [(one["columns"][0], one["difference"]) for one in rows if one["measure"] == "total_variation"]
     changes = [
         abs(one["difference"])
@@ -69,7 +101,8 @@ def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str]
     ]
     errors = {one["value"]: one["difference"] for one in rows if one["measure"] == "query_error"}
     most = max(moved, key=lambda one: one[1])
-    return Usefulness(most, max(changes, default=None), errors.get("median"), errors.get("95 %"))
+    changed = max(changes, default=None)
+    return Usefulness(compared.columns, most, changed, errors.get("median"), errors.get("95 %"))
 
 
 def columns_before(release: Mapping[str, str]) -> dict[str, str]:
@@ -88,6 +121,7 @@ def columns_before(release: Mapping[str, str]) -> dict[str, str]:
 
 def _has_bands(con: Connection, name: str, column: str, release: Mapping[str, str]) -> bool:
     """Whether a release has a column in bands: an end is open, or all intervals are multiples of a width above 1."""
+    column = column.lower()
     low, high = (identifier(f"{column}_{end}") for end in ("lo", "hi"))
     if f"{column}_lo" not in release or f"{column}_hi" not in release:
         return False

@@ -1,0 +1,188 @@
+"""What a record says of files that leave an office: a part that goes with them, and one that stays."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from duckanon import __version__
+from duckanon.catalog.names import fold, identifier, literal
+from duckanon.errors import InvalidInput
+from duckanon.integrations.data_files import DataFile
+from duckanon.integrations.record.certificates import certificate
+from duckanon.integrations.record.forms import INTERNAL, PUBLIC, PUBLICATION
+from duckanon.integrations.record.suppressed_files import suppressed_table
+from duckanon.integrations.results import fetch
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+_CALL = re.compile(r"\s*(?:FROM\s+)?(suppress\s*\(.*)\)\s*;?\s*", re.IGNORECASE | re.DOTALL)
+_RULES = ("tbl", "population", "k", "small", "privacy_unit", "public", "quasi_identifiers", "sensitive", "hierarchy")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Why files leave, to whom, and who decided that. calls: of suppress, by which files were made."""
+
+    purpose: str
+    recipient: str
+    decided_by: str
+    calls: Sequence[str] = ()
+
+
+def contents(con: Connection, files: Sequence[Path], decision: Decision) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The public part and the internal part of a record, without signatures. Raises InvalidInput.
+
+    con: to the database, for reading only.
+    """
+    policies, publications, ledger = (
+        fetch(con.execute(f"FROM {name}()")).records() for name in ("policies", "publications", "privacy_ledger")
+    )
+    loaded = {path: _loaded(con, path) for path in files}
+    told = [_file(con, path, table, publications) for path, table in loaded.items()]
+    calls = [_called(con, call, loaded) for call in decision.calls]
+    internal = {
+        "record": INTERNAL,
+        # Without it nobody can find the internal part by trying.
+        "salt": secrets.token_hex(32),
+        "calls": calls,
+        "ledger": [
+            {name: str(line[name]) for name in ("number", "recorded_at", "who", "action", "tbl", "what")}
+            for line in ledger
+        ],
+    }
+    public = {
+        "record": PUBLIC,
+        "duckanon": __version__,
+        "made_at": datetime.now(UTC).replace(microsecond=0).isoformat(),
+        "purpose": decision.purpose,
+        "recipient": decision.recipient,
+        "decided_by": decision.decided_by,
+        "files": told,
+        "rules": [{name: one[name] for name in _RULES if name in one} for one in policies],
+        "audits": [_verdict(con, one["tbl"], publications) for one in policies],
+    }
+    return public, internal
+
+
+def digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def _loaded(con: Connection, path: Path) -> str:
+    """The table into which a file is read. Raises InvalidInput for one that may hold more than a table."""
+    file = DataFile.of(path)
+    if file.is_office or file.kind == "database":
+        raise InvalidInput(
+            f"{path}: files of this kind can hold more than the one table that is compared with the publication: write "
+            "it as .csv, .tsv, .json, .ndjson or .parquet."
+        )
+    return file.load(con, str(path))
+
+
+def _file(con: Connection, path: Path, table: str, publications: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A file: its hash, which publication it is, and its certificate if it is a suppressed table.
+
+    Raises InvalidInput for a file that is no publication: no audit covers it, so a record must not say what one found.
+    """
+    same = _published(con, path, table, [one for one in publications if not one["withdrawn"]])
+    if same is None:
+        raise InvalidInput(
+            f"{path} is no publication of the database, or a withdrawn one, and no audit covers it: publish the table "
+            "with SELECT publish(...), and write the file from its copy in the schema duckanon."
+        )
+    hidden = suppressed_table(con, table)
+    return {
+        "name": path.name,
+        "sha256": digest(path),
+        "size": path.stat().st_size,
+        "publication": {name: same[name] for name in PUBLICATION},
+        "certificate": None if hidden is None else certificate(hidden),
+    }
+
+
+def _published(
+    con: Connection, path: Path, table: str, publications: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The publication whose copy has the rows of a file. table: into which it was read."""
+    read = [(table, "CAST({} AS VARCHAR)")]
+    file = DataFile.of(path)
+    if file.is_delimited:
+        # Read with types, the text 007 is the number 7. A text file tells no empty text from NULL.
+        read.append((file.load(con, f"{path} as text", typed=[]), "nullif(CAST({} AS VARCHAR), '')"))
+    for one in publications:
+        copy = f"duckanon.{identifier(one['name'])}"
+        if any(_same(con, f"system.main.query_table({literal(name)})", copy, shown) for name, shown in read):
+            return one
+    return None
+
+
+def _same(con: Connection, one: str, other: str, shown_as: str = "CAST({} AS VARCHAR)") -> bool:
+    """Whether two relations have the same columns, in any order, and the same rows by what is shown of each value."""
+    names = [[fold(name) for name, *_ in con.execute(f"DESCRIBE FROM {each}").fetchall()] for each in (one, other)]
+    if sorted(names[0]) != sorted(names[1]):
+        return False
+    shown = ", ".join(shown_as.format(identifier(name)) for name in names[0])
+    ((differ,),) = con.execute(
+        f"SELECT (SELECT system.main.count(*) FROM (SELECT {shown} FROM {one} EXCEPT ALL SELECT {shown} FROM {other}))"
+        f" + (SELECT system.main.count(*) FROM (SELECT {shown} FROM {other} EXCEPT ALL SELECT {shown} FROM {one}))"
+    ).fetchall()
+    return bool(differ == 0)
+
+
+def _verdict(con: Connection, table: str, publications: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the audit of all publications of a table says together; how many cells are at risk, it does not say."""
+    of = [one for one in publications if one["of"] == table]
+    try:
+        found = con.execute(f"SELECT system.main.bool_and(safe) FROM release_audit({literal(table)})").fetchall()
+        verdict = "safe" if found[0][0] in (None, True) else "not proven safe"
+    except duckdb.Error:
+        verdict = "not audited"
+    if all(one["kind"] == "records" for one in of):
+        # What k-anonymous copies disclose depends on their classes, and release_audit does not look at them.
+        verdict = "no numbers to audit"
+    changed = any(one["changes_accepted"] for one in of)
+    names = [one["name"] for one in of]
+    return {"table": table, "publications": names, "verdict": verdict, "changed_records_accepted": changed}
+
+
+def _called(con: Connection, call: str, loaded: dict[Path, str]) -> dict[str, Any]:
+    """A call of suppress, made again: which file it made, its sensitive cells, and what was suppressed besides."""
+    match = _CALL.fullmatch(call)
+    if match is None or "audit" in call.lower():
+        raise InvalidInput(
+            "--call is a call of suppress without audit, as in --call \"suppress('t', ['town'], ['sex'])\"."
+        )
+    con.execute(f'CREATE OR REPLACE TEMP TABLE "duckanon.call" AS FROM {match[1]}, audit := true)').fetchall()
+    made = '(SELECT * EXCLUDE (status, true_value, lower, upper) FROM "duckanon.call")'
+    file = next(
+        (path.name for path, table in loaded.items() if _same(con, f"system.main.query_table({literal(table)})", made)),
+        None,
+    )
+    if file is None:
+        raise InvalidInput(
+            f'--call "{call}": it was made again, and no --file has the table that it gives now. Give the call that '
+            "made the file; if the records or the policy have changed since, publish its new table and write that file."
+        )
+    keys = "* EXCLUDE (value, suppressed, status, true_value, lower, upper)"
+    primary = fetch(con.execute(f"SELECT {keys} FROM \"duckanon.call\" WHERE status = 'primary'")).records()
+    ((secondary, value),) = con.execute(
+        'SELECT system.main.count(*), CAST(coalesce(system.main.sum(true_value), 0) AS VARCHAR) FROM "duckanon.call" '
+        "WHERE status = 'secondary'"
+    ).fetchall()
+    return {
+        "call": call,
+        "file": file,
+        "primary": [{name: None if one is None else str(one) for name, one in cell.items()} for cell in primary],
+        "secondary_cells": secondary,
+        "secondary_value": value,
+    }

@@ -1,0 +1,50 @@
+"""Where a released table comes from, as far as the database knows: its call, its unit, its source, what was dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from duckanon.catalog.names import literal
+from duckanon.integrations.calls import privacy_unit
+
+_COMMENT = """
+SELECT comment FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND (
+  system.main.concat('"', replace(schema_name, '"', '""'), '"."', replace(table_name, '"', '""'), '"') = ?)
+"""
+# How a comment of ours begins: `duckanon explore` leaves one with the call on a table that it makes.
+CALL = "FROM k_anonymize("
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of a release. call: that made it, if a comment on the table says so.
+
+    unit: the column whose values k counts; None: it counts records. owner: the privacy unit of the source's policy,
+    which the release lacks, so that k cannot be counted by it. source: its label. dropped: records of the source that
+    the release lacks.
+    """
+
+    call: str | None = None
+    unit: str | None = None
+    owner: str | None = None
+    source: str | None = None
+    dropped: int | None = None
+
+    @classmethod
+    def of(cls, con: Any, name: str, unit: str | None, source: str | None, label: str | None) -> Self:
+        """con: a DuckDB connection. name, source: of both in SQL. label: the source's, as the page shows it."""
+        comment = con.execute(_COMMENT, [name]).fetchone()
+        call = comment[0] if comment is not None and str(comment[0] or "").startswith(CALL) else None
+        if source is None:
+            return cls(call, unit)
+        owner = privacy_unit(con, source)
+        rows = [_rows(con, one) for one in (source, name)]
+        return cls(call, unit, owner if unit is None else None, label, rows[0] - rows[1])
+
+
+def _rows(con: Any, name: str) -> int:
+    query = f"SELECT system.main.count(*) FROM system.main.query_table({literal(name)})"  # noqa: S608 - a literal
+    ((rows,),) = con.execute(query).fetchall()
+    return int(rows)
