@@ -1,4 +1,4 @@
-"""How many random examples a test tries, by the profile in the environment variable HYPOTHESIS_PROFILE."""
+"""How many random examples and cases are tried, by the profile in the environment variable HYPOTHESIS_PROFILE."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,9 @@ import pytest
 # The README's command tries few examples; CI tries as many as a test is written with, and long runs more.
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "short")
 LONG = PROFILE == "long"
-_OF_FIFTY = {"quick": 5, "short": 15}
+_OF_FIFTY = {"oldest": 5, "quick": 5, "short": 15}
+# Of a list of more cases than that, the oldest versions try each third.
+_LONG_LIST, _EVERY = 20, 3
 
 
 def many(examples: int) -> int:
@@ -27,3 +29,14 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[left] if at % every else [])
         for at, case in enumerate(cases)
     ]
+
+
+def not_with_oldest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests that need not run with the oldest versions too: two of three cases of a long list.
+
+    In what versions differ, many cases of a list differ.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    return [one for each in cases.values() if len(each) > _LONG_LIST for at, one in enumerate(each) if at % _EVERY]

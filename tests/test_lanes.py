@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests import lanes
+from tests.amounts import not_with_oldest
 from tests.lanes import NOT_OLDEST, NOT_QUICK, ROOT, reached, untouched_files
 
 
@@ -49,9 +50,19 @@ def test_a_lane_is_run_with_its_profile(monkeypatch: pytest.MonkeyPatch) -> None
     run: list[tuple[list[str], str]] = []
     monkeypatch.setattr("os.execve", lambda _, command, names: run.append((command, names["HYPOTHESIS_PROFILE"])))
     lanes.main(["ci", "tests/guard"])
-    assert run == [([sys.executable, "-m", "pytest", "-m", "ci or hypothesis", "tests/guard"], "ci")]
+    assert run == [([sys.executable, "-m", "pytest", "-m", "ci", "tests/guard"], "ci")]
     with pytest.raises(SystemExit, match=r"^There is no lane slow: say one of quick, ci, oldest, or nothing"):
         lanes.main(["slow"])
+
+
+def test_the_oldest_versions_try_a_third_of_long_lists() -> None:
+    class Case:
+        def __init__(self, nodeid: str) -> None:
+            self.nodeid = nodeid
+
+    long, short = ([Case(f"test_{name}[{at}]") for at in range(size)] for name, size in (("a", 60), ("b", 20)))
+    left_out = not_with_oldest([*long, *short])  # type: ignore[list-item]
+    assert [one.nodeid for one in left_out] == [one.nodeid for at, one in enumerate(long) if at % 3]
 
 
 def test_a_marked_test_is_left_to_ci() -> None:

@@ -127,10 +127,11 @@ def test_an_analyst_may_call_these_and_no_others() -> None:
         "metric_perturb": {"tbl", "mechanism"},
         "metric_report": {"mechanism", "tbl", "loss", "distances", "destinations"},
         "policies": set(),
+        "prepared": set(),
         "privacy_budget": set(),
         "privacy_ledger": set(),
         "publications": set(),
-        "suppress": {"tbl"},
+        "suppress": {"tbl", "apriori"},
         "table_designs": {"tbl"},
     }
 

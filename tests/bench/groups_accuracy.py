@@ -58,7 +58,7 @@ def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
         planned = plan(tree, groups, epsilon=epsilon, mechanism=name)
         ways = np.zeros(groups.shape[1], dtype=np.int64)
         measured = measure(
-            tree, tree.levels(groups), METHODS[name].public, planned.scales, ways, None, True, Seeded(seed)
+            tree, tree.levels(groups), METHODS[name].public, planned.noise, ways, None, True, Seeded(seed)
         )
         return tuple(np.rint(np.maximum(level, 0)).astype(np.int64) for level in real(measured)), None, None
 
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--split", help="shares of epsilon for auto, the nation's first; the others keep equal ones")
     options = parser.parse_args()
     if options.dearer is not None:
-        methods._DEARER = options.dearer
+        methods.DEARER = options.dearer
     tree, groups = households(options.file) if options.file else MADE[options.table]()
     assert all((order == np.arange(len(order))).all() for order in tree.order)
     truth = tree.levels(groups)

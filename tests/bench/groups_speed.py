@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from duckanon.engines.discrete_gaussian import discrete_gaussian
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import release
 from duckanon.engines.randomness import Entropy, double_geometric
@@ -37,6 +38,12 @@ def noise() -> None:
     double_geometric(Fraction(30), 10, Entropy())
     ours = timed(lambda: double_geometric(Fraction(30), DRAWS, Entropy()), 3)
     print(f"{DRAWS:,} draws of scale 30: {ours:.3f} s, {ours / DRAWS * 1e9:.0f} ns each.", flush=True)
+    # The last two are those of sums of 10^8 and of 10^13 steps.
+    steps = (Fraction(1234 * 10**16, 1001), Fraction(1234 * 10**26, 1001))
+    for variance in (Fraction(1), Fraction(1800), Fraction(1184 * 10**6, 123457), *steps):
+        discrete_gaussian(variance, 10, Entropy())
+        taken = timed(partial(discrete_gaussian, variance, DRAWS, Entropy()), 3)
+        print(f"Gaussian, variance {float(variance):g}: {taken:.3f} s, {taken / DRAWS * 1e9:.0f} ns each.", flush=True)
     try:
         import opendp.prelude as dp
     except ImportError:

@@ -70,6 +70,7 @@ ROOMS = (
     Room("algebra", ("rewrite/algebra/*.py",), ("tests/rewrite",)),
     Room("normalize", ("rewrite/normalize/*.py",), ("tests/rewrite",)),
     Room("recognize", ("rewrite/recognize/*.py",), ("tests/rewrite",)),
+    Room("units", ("units/*.py",), ("tests/units", *_ANSWERS)),
     Room("rules", ("rewrite/rules.py",), ("tests/rewrite",)),
     Room("guard", ("guard.py", "analyst.py", "connection.py"), ("tests/guard", "tests/test_connection.py")),
     Room("functions", ("functions/*.py",), ("tests/functions",)),

@@ -25,6 +25,7 @@ from duckanon.engines.randomness import Entropy
 from duckanon.functions import noise_widths
 from duckanon.functions.udf import Instance
 from duckanon.releases import mechanisms
+from duckanon.releases.mechanisms import aggregates, forms
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "ordinary"
@@ -131,15 +132,15 @@ class Draws:
         self._text = text.replace(quoted(question.path), "drawn")
         assert self._text != text
         if isinstance(question, AggregatesQuestion):
-            self._form, self._exact = mechanisms.form(con, question), mechanisms.exact(con, question)
+            self._form, self._exact = forms.form(con, question), mechanisms.exact(con, question)
 
     def answer(self) -> Any:
         question = self._question
         if not isinstance(question, AggregatesQuestion):
             return mechanisms.draw(self._con, question)
         measured = zip(question.measures, self._exact, strict=True)
-        noisy = [mechanisms.noised(question, one, exact, Entropy()) for (one, _), exact in measured]
-        return mechanisms.answer(question, self._form, noisy)
+        noisy = [aggregates.noised(question, one, exact, Entropy()) for (one, _), exact in measured]
+        return aggregates.answer(question, self._form, noisy)
 
     def rows(self) -> list[tuple[Any, ...]]:
         with duckdb.connect() as apart:

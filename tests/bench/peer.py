@@ -23,7 +23,7 @@ DELTA = 1e-6
 
 def by_opendp(job):
     import opendp.prelude as dp
-    import polars as pl  # type: ignore[import-not-found]
+    import polars as pl
 
     dp.enable_features("contrib")
     adult = pl.read_csv(job["adult"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter, sleep
@@ -21,6 +21,8 @@ from duckanon.server.users import UserFile
 
 SECONDS, ROUNDS = 2.0, 3
 ROWS = 1_000_000
+# Connections that are open beside those that ask.
+OPEN = 200
 SQL_ROWS = "SELECT r AS a, r * 1.5::float8 AS b, 'x' || r AS c, date '2020-01-01' AS d FROM {} t(r)"
 COUNT = "SELECT sick, count(*) AS n FROM persons GROUP BY sick"
 
@@ -77,6 +79,27 @@ def copied(dsn: str, sql: str) -> float:
         return perf_counter() - begin
 
 
+def first_byte(dsn: str, sql: str) -> float:
+    """Seconds until the first row of a COPY is here."""
+    with psycopg.connect(dsn, autocommit=True) as con, con.cursor() as cursor:
+        begin = perf_counter()
+        with cursor.copy(f"COPY ({sql}) TO STDOUT") as copy:
+            next(iter(copy))
+            took = perf_counter() - begin
+            for _ in copy:
+                pass
+        return took
+
+
+@contextmanager
+def beside(dsn: str, connections: int) -> Iterator[None]:
+    """A context in which connections are open and idle."""
+    with ExitStack() as stack:
+        for _ in range(connections):
+            stack.enter_context(psycopg.connect(dsn, autocommit=True))
+        yield
+
+
 @contextmanager
 def duckanon_server(folder: Path) -> Iterator[str]:
     path = folder / "x.duckdb"
@@ -88,6 +111,7 @@ def duckanon_server(folder: Path) -> Iterator[str]:
         ).fetchall()
     UserFile(path).add("ana", "analyst", "a long password")
     command = [sys.executable, "-m", "duckanon.integrations.cli", "serve", str(path), "--port", "0"]
+    command += ["--connections-per-user", "300"]
     log = folder / "log"
     with subprocess.Popen([*command, "--log", str(log)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -134,10 +158,17 @@ def main() -> None:
         for connections in (1, 16):
             (counts,) = rates([ours], COUNT, connections)
             print(f"| a stored count, {connections} at a time, a second | {counts:,.0f} | | |", flush=True)
+        with beside(ours, OPEN):
+            (counts,) = rates([ours], COUNT, 16)
+        print(
+            f"| a stored count, 16 at a time beside {OPEN} open connections, a second | {counts:,.0f} | | |", flush=True
+        )
         rows = [
             (ours, SQL_ROWS.format(f"range({ROWS})")),
             (theirs, SQL_ROWS.format(f"generate_series(1, {ROWS})")),
         ]
+        took = [min(first_byte(dsn, sql) for _ in range(2)) for dsn, sql in rows]
+        print(f"| the first byte of a COPY of a million rows, s | {took[0]:.2f} | {took[1]:.2f} | |", flush=True)
         for what, taking in (
             ("in text", lambda dsn, sql: fetched(dsn, sql, binary=False)),
             ("in binary", lambda dsn, sql: fetched(dsn, sql, binary=True)),

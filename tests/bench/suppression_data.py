@@ -1,11 +1,19 @@
 """Magnitude tables with sections and divisions as rows, seeded: log-normal contributions, p% and threshold rules."""
 
+from itertools import product
+
 import numpy as np
 
-from duckanon.engines.suppression.rules import Cells, Levels, PPercent, Threshold, levels
-from duckanon.engines.suppression.table import Table
+from duckanon.engines.suppression.rules import Cells, Levels, PPercent, Rule, Threshold, levels
+from duckanon.engines.suppression.system import Layout, System
+from duckanon.engines.suppression.table import Dimension, Table
 
-SIZES = {407: (6, 30, 10), 1491: (10, 60, 20), 5053: (12, 150, 30)}
+SIZES = {407: (6, 30, 10), 1491: (10, 60, 20), 5053: (12, 150, 30), 20451: (20, 380, 50)}
+# Groups of each dimension and parts of each group, and records.
+CROSSED = {
+    6160: (((3, 4), (2, 4), (6, 1), (4, 1)), 20_000),
+    94668: (((5, 8), (4, 4), (6, 1), (13, 1)), 1_000_000),
+}
 
 
 def generated(sections: int, divisions: int, columns: int, seed: int = 0) -> tuple[Table, Levels]:
@@ -36,3 +44,44 @@ def generated(sections: int, divisions: int, columns: int, seed: int = 0) -> tup
             largest[: len(parts), row, column] = parts[:2]
     table = Table.of(values, parents, np.r_[np.full(columns, columns), -1])
     return table, levels(Cells.of(table, counts, largest), [PPercent(10), Threshold(3, safety=5)], safety=5)
+
+
+def crossed(sides: tuple[tuple[int, int], ...], records: int, seed: int = 0) -> tuple[System, Levels]:
+    """Dimensions of a total, groups and their parts (groups alone where they have one), and the same rules."""
+    rng = np.random.default_rng(seed)
+    parents = [
+        np.array([-1] + [0] * groups + [1 + g for g in range(groups) for _ in range(each if each > 1 else 0)])
+        for groups, each in sides
+    ]
+    dimensions = [Dimension.of(len(one), one) for one in parents]
+    places = []
+    for one in dimensions:
+        leaves = np.flatnonzero(one.leaves)
+        shares = rng.lognormal(0, 0.8, len(leaves))
+        places.append(leaves[rng.choice(len(leaves), records, p=shares / shares.sum())])
+    values = np.round(np.exp(rng.normal(3, 1.3, records))) + 1
+    sizes = [one.nodes for one in dimensions]
+    cells = int(np.prod(sizes))
+    total, counts, first, second = np.zeros(cells), np.zeros(cells, dtype=int), np.zeros(cells), np.zeros(cells)
+    for above in product(*(_above(one, parent) for one, parent in zip(places, parents, strict=True))):
+        kept = np.all([one >= 0 for one in above], axis=0)
+        at = np.ravel_multi_index([one[kept] for one in above], sizes)
+        own = values[kept]
+        total += np.bincount(at, own, cells)
+        counts += np.bincount(at, minlength=cells)
+        order = np.lexsort((-own, at))
+        at, own = at[order], own[order]
+        begins = np.r_[True, at[1:] != at[:-1]]
+        follows = np.r_[False, begins[:-1]] & ~begins
+        first[at[begins]], second[at[follows]] = own[begins], own[follows]
+    system = System.of(Layout.of(dimensions), total)
+    rules: list[Rule] = [PPercent(10), Threshold(3, safety=5)]
+    return system, levels(Cells.of(system, counts, np.array([first, second])), rules, safety=5)
+
+
+def _above(nodes: np.ndarray, parents: np.ndarray) -> list[np.ndarray]:
+    """The nodes, and those above them, level by level; -1 above the total."""
+    found = [nodes]
+    while (found[-1] >= 0).any():
+        found.append(np.where(found[-1] >= 0, parents[found[-1]], -1))
+    return found[:-1]
