@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
+from duckanon.rewrite.algebra.bounds import DATE, TIMESTAMP
 from duckanon.rewrite.algebra.constants import WHOLE, ZONED, is_exact
 from duckanon.rewrite.algebra.expressions import (
     And,
@@ -22,10 +23,13 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.rows import columns_in
+from duckanon.units.fields import Field
 from duckanon.units.scope import NotLocal, Scope
 
 # The types of whole numbers that a DOUBLE holds.
 _EXACT_AS_DOUBLE = {kind for kind, (low, high) in WHOLE.items() if low >= -(2**53) and high <= 2**53}
+# The units of time whose starts lie between the years -290000 and 290000 where the dates do.
+_NEAR = ("day", "month", "quarter", "year")
 _TURNED: dict[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "<>": "<>", "=": "="}
 NOT_TOLD_APART = (
     "{} is joined by columns of the types {} and {}, of which one value may be equal to several others: compare "
@@ -81,17 +85,29 @@ def tells_apart(kind: str, other: str) -> bool:
     return {kind, other} <= {"FLOAT", "DOUBLE", *_EXACT_AS_DOUBLE}
 
 
+def are_told_apart(one: Field, other: Field) -> bool:
+    """Whether values of two columns are equal only where they are one value.
+
+    Beyond what their types say: no start of a day, month, quarter or year, as date_trunc makes it, is too far away to
+    be a TIMESTAMP. That of a week may be.
+    """
+    if tells_apart(one.kind, other.kind):
+        return True
+    dates = [each for each in (one, other) if each.kind == DATE]
+    return {one.kind, other.kind} == {DATE, TIMESTAMP} and all(each.unit in _NEAR for each in dates)
+
+
 class Equal:
     """Classes of columns that conditions say are equal, by their names in relations.
 
-    kinds: their types by name. What types do not tell apart is not in one class.
+    fields: what is known of each by name. Columns whose values may be equal to several of the other are not in one class.
     """
 
-    def __init__(self, scope: Scope, conditions: Iterable[Expr], kinds: Mapping[str, str]) -> None:
+    def __init__(self, scope: Scope, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> None:
         self._classes: list[set[str]] = []
         for pair in filter(None, map(equated, conditions)):
-            names = {scope.name(one) for one in pair} & kinds.keys()
-            if len(names) == 2 and tells_apart(*(kinds[one] for one in names)):
+            names = {scope.name(one) for one in pair} & fields.keys()
+            if len(names) == 2 and are_told_apart(*(fields[one] for one in names)):
                 met = [one for one in self._classes if one & names]
                 self._classes = [one for one in self._classes if not one & names] + [names.union(*met)]
 

@@ -31,7 +31,7 @@ from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.possible_values import or_null
 from duckanon.rewrite.algebra.relations import Block, Source, Table
 from duckanon.rewrite.algebra.rows import columns_in
-from duckanon.units.conditions import NOT_TOLD_APART, Equal, equated, factored, tells_apart
+from duckanon.units.conditions import NOT_TOLD_APART, Equal, are_told_apart, equated, factored
 from duckanon.units.fields import Field, Fixes, Made
 from duckanon.units.relation import Cut, Joined, Part, Shown
 from duckanon.units.scope import NotLocal
@@ -74,7 +74,7 @@ class Join:
         inner = {one.number for one in self._sources if one.join == "inner"}
         # What a LEFT JOIN finds is equal to nothing before WHERE.
         found = (one for one in self._where if _sources_in(one) <= inner)
-        self._equal = Equal(self._scope, found, _kinds(*(one.fields for one in self._made.values())))
+        self._equal = Equal(self._scope, found, _together(*(one.fields for one in self._made.values())))
         # The conditions of WHERE that the join has.
         self._met: set[Expr] = set()
         self._made = {one.number: self._numbered(one) for one in self._sources}
@@ -308,20 +308,21 @@ class Join:
 
     def _fans_out(self, source: Source) -> NotLocal:
         """Why a source is not followed of which a row may meet several."""
-        kinds = _kinds(*(one.fields for one in self._made.values()))
+        fields = _together(*(one.fields for one in self._made.values()))
         own = self._of(source).fields
         for pair in filter(None, map(equated, [*self._where, *source.on])):
             names = [self._scope.name(one) for one in pair]
-            if set(names) <= kinds.keys() and own.keys() & set(names):
-                one, other = (kinds[name] for name in names)
-                if not tells_apart(one, other):
-                    return NotLocal(NOT_TOLD_APART.format(_named(source), plain(one), plain(other)), source.node)
+            if set(names) <= fields.keys() and own.keys() & set(names):
+                one, other = (fields[name] for name in names)
+                if not are_told_apart(one, other):
+                    told = NOT_TOLD_APART.format(_named(source), plain(one.kind), plain(other.kind))
+                    return NotLocal(told, source.node)
         return NotLocal(_FAN_OUT.format(_named(source)), source.node)
 
-    def _told_apart(self, condition: Expr, kinds: Mapping[str, str]) -> set[str]:
+    def _told_apart(self, condition: Expr, fields: Mapping[str, Field]) -> set[str]:
         """The names of columns that a condition says are one value."""
-        names = {self._scope.name(one) for one in equated(condition) or ()} & kinds.keys()
-        return names if len(names) == 2 and tells_apart(*(kinds[one] for one in names)) else set()
+        names = {self._scope.name(one) for one in equated(condition) or ()} & fields.keys()
+        return names if len(names) == 2 and are_told_apart(*(fields[one] for one in names)) else set()
 
     def _is_found(self, made: Made, known: set[str]) -> bool:
         columns = frozenset(name for name in made.fields if self._equal.of(name) & known)
@@ -347,7 +348,7 @@ class Join:
         same: the sources so far of which each row that is found has the unit.
         """
         now = self._of(source)
-        equal = Equal(self._scope, source.on, _kinds(joined.fields, now.fields))
+        equal = Equal(self._scope, source.on, _together(joined.fields, now.fields))
         if now.has_unit and not self._is_same(source, same, equal):
             raise NotLocal(_not_the_same(source, same[0]), source.node)
         if any(has(one, Nested) for one in source.on):
@@ -375,8 +376,8 @@ class Join:
     def _left_counted(self, joined: Made, source: Source) -> tuple[int, TableName | None, frozenset[frozenset[str]]]:
         """As `_counted`, with a LEFT JOIN: its rows are those so far, or more where one meets several."""
         now = self._of(source)
-        kinds = _kinds(joined.fields, now.fields)
-        columns = {name for each in source.on for name in self._told_apart(each, kinds)}
+        fields = _together(joined.fields, now.fields)
+        columns = {name for each in source.on for name in self._told_apart(each, fields)}
         if self._scope.is_unique(now, frozenset(columns & now.fields.keys())):
             return joined.rows, joined.counted, joined.unique
         if not now.has_unit:
@@ -405,9 +406,9 @@ def _conditions(block: Block) -> list[Expr]:
     return found
 
 
-def _kinds(*several: Mapping[str, Field]) -> dict[str, str]:
-    """The types of columns by name."""
-    return {name: one.kind for fields in several for name, one in fields.items()}
+def _together(*several: Mapping[str, Field]) -> dict[str, Field]:
+    """What is known of the columns of several relations, by name."""
+    return {name: one for fields in several for name, one in fields.items()}
 
 
 def _sources_in(condition: Expr) -> set[int]:

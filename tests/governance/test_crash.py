@@ -66,7 +66,10 @@ def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
         charged = Counter({number - 1: count for number, count in charged.items()})
     assert [number for number, _, _ in found] == list(range(1, len(found) + 1))
     assert {epsilon for _, _, epsilon in found} == {"0.1"}
-    assert max(charged.values()) == 1
+    # A call that was killed between the journal's entry of its answer and the commit is charged again, before it is done.
+    assert sum(charged.values()) - len(charged) <= killed
+    said = journal.read_text(encoding="utf-8").splitlines()
+    assert not any(_is_drawn_after(said, "done", one) for one in numbers(journal, "done"))
     assert set(numbers(journal, "done")) <= set(numbers(journal, "noise")) <= set(charged)
     assert set(charged) <= set(numbers(journal, "try")) == set(range(1, charges + 1))
     assert {number for (number,) in stored} <= {number for number, _, _ in found}
@@ -110,8 +113,7 @@ def test_two_users_whose_processes_are_killed_share_one_promise(
     print(f"{len(lines)} charges, {kills} kills, {sum(again.values())} charged again")
     assert sum(again.values()) <= kills
     said = journal.read_text(encoding="utf-8").splitlines()
-    given = {line.split()[1] for line in said if line.startswith("given ")}
-    assert not any(_is_drawn_after(said, one) for one in given)
+    assert not any(_is_drawn_after(said, "given", one) for one in numbers(journal, "given"))
     assert set(numbers(journal, "given")) <= set(numbers(journal, "noise")) <= set(charged)
     assert {number for (number,) in stored} <= {line.number for line in lines}
     assert {line.who for line in lines} == {"ann", "bob"}
@@ -126,9 +128,9 @@ def test_two_users_whose_processes_are_killed_share_one_promise(
     assert numbers(journal, "refused")
 
 
-def _is_drawn_after(said: list[str], number: str) -> bool:
-    """Whether noise was drawn for a call after its answer was given."""
-    return f"noise {number}" in said[said.index(f"given {number}") :]
+def _is_drawn_after(said: list[str], word: str, number: int) -> bool:
+    """Whether noise was drawn for a call after its answer was given, which the word says."""
+    return f"noise {number}" in said[said.index(f"{word} {number}") :]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")

@@ -21,10 +21,15 @@ _MADE = """
   CREATE TABLE o (okey BIGINT PRIMARY KEY, cust VARCHAR, x DOUBLE);
   INSERT INTO o SELECT i, 'u' || i, i FROM range(20) r(i);
   SELECT open_table('days'); SELECT open_table('items');
-  SELECT protect('w', population := 'p', privacy_unit := 'uid', rows_per_unit := 2, epsilon := 100, per_query := 1);
+  SELECT protect('w', population := 'p', privacy_unit := 'uid', rows_per_unit := 2, epsilon := 100, per_query := 1,
+    bounds := {'ts': [TIMESTAMP '2024-01-01', TIMESTAMP '2024-12-31']});
   SELECT protect('o', population := 'p', privacy_unit := 'cust', rows_per_unit := 2, epsilon := 100, per_query := 1)
 """
 _CLOSE = "(SELECT 42.5 + d * 0.00000000000000000000000001 AS k FROM days GROUP BY 1)"
+
+
+_STARTS = "(SELECT uid, date_trunc('{}', ts) AS m FROM w GROUP BY 1, 2)"
+_NEXT = "SELECT count(*) FROM {0} a LEFT JOIN {0} b ON b.uid = a.uid AND b.m = a.m + INTERVAL 1 MONTH"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,7 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
         "SELECT count(*) FROM w JOIN items a ON a.big = w.x JOIN items b ON b.big = w.x",
         "SELECT count(*) FROM w JOIN items ON items.wide = w.x",
         "SELECT count(*) FROM w JOIN days ON days.far = w.ts",
+        _NEXT.format(_STARTS.format("week")),
         "SELECT count(*) FROM w LEFT JOIN days ON days.far = w.ts",
         "SELECT count(*) FROM w JOIN days ON days.moment = w.seen",
         "SELECT count(*) FROM w WHERE (SELECT max(small) FROM items WHERE items.big = w.x) > 3",
@@ -70,6 +76,7 @@ def test_a_key_of_another_type_is_no_key(con: duckanon.Analyst) -> None:
     "sql",
     [
         "SELECT count(*) FROM w JOIN items ON items.small = w.n",
+        _NEXT.format(_STARTS.format("month")),
         "SELECT count(*) FROM w JOIN items ON items.big = w.n",
         "SELECT count(*) FROM w JOIN items ON items.wide = w.n",
         "SELECT count(*) FROM w JOIN items ON items.small = w.x",
