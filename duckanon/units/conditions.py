@@ -100,7 +100,7 @@ def are_told_apart(one: Field, other: Field) -> bool:
 class Equal:
     """Classes of columns that conditions say are equal, by their names in relations.
 
-    fields: what is known of each by name. Columns whose values may be equal to several of the other are not in one class.
+    fields: what is known of each by name. Columns that do not tell each other's values apart are not in one class.
     """
 
     def __init__(self, scope: Scope, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> None:

@@ -66,7 +66,7 @@ def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
         charged = Counter({number - 1: count for number, count in charged.items()})
     assert [number for number, _, _ in found] == list(range(1, len(found) + 1))
     assert {epsilon for _, _, epsilon in found} == {"0.1"}
-    # A call that was killed between the journal's entry of its answer and the commit is charged again, before it is done.
+    # A call that was killed between the journal's entry and the commit is charged again, until it is done.
     assert sum(charged.values()) - len(charged) <= killed
     said = journal.read_text(encoding="utf-8").splitlines()
     assert not any(_is_drawn_after(said, "done", one) for one in numbers(journal, "done"))
