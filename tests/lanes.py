@@ -1,8 +1,8 @@
 """Three lanes of tests, and a second end of versions: `python -m tests.lanes` lists what each leaves out, and why.
 
-`python -m pytest`, the README's command, runs all tests but those that are marked `ci`; CI gives its random searches
-more examples. `python -m tests.lanes LANE` runs another lane: `quick` after each change; `ci` the marked tests;
-`oldest` what the oldest supported versions can change. Further arguments go to pytest.
+`python -m pytest`, the README's command, runs all tests but those that are marked `ci`. `python -m tests.lanes LANE`
+runs another lane: `quick` after each change; `ci` the marked tests, with more examples in random searches; `oldest`
+what the oldest supported versions can change. Further arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -203,9 +203,9 @@ def left_to_ci() -> dict[tuple[str, str], int]:
 
 def listing(marked: Mapping[tuple[str, str], int]) -> Iterator[str]:
     all_lanes = lanes()
-    yield f"The README's command leaves out {sum(marked.values())} tests, and tries fewer examples than CI. CI adds:"
+    yield f"The README's command leaves out {sum(marked.values())} tests. CI adds:"
     yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in marked.items()})
-    yield "\n`quick` leaves out these too, tries fewer examples still, and leaves out:"
+    yield "\n`quick` leaves out these too, tries fewer examples, and leaves out:"
     yield from _by_reason(all_lanes["quick"].left_out)
     yield "\n`oldest` leaves out what CI adds, tries as few examples as `quick`, parts of long lists, and leaves out:"
     yield from _by_reason(all_lanes["oldest"].left_out)
