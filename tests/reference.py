@@ -13,13 +13,14 @@ from duckanon.engines.registry import families
 from duckanon.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
+FUNCTION_PAGES = DOCS / "functions"
 WIDTH = 88
 
 
 def pages() -> Iterator[tuple[Path, dict[str, str]]]:
     """Every page with generated parts, and these by name."""
     for function in functions().values():
-        yield DOCS / f"{function.name}.md", {name: part(function) for name, part in PARTS.items()}
+        yield FUNCTION_PAGES / f"{function.name}.md", {name: part(function) for name, part in PARTS.items()}
     for family, methods in families().items():
         for name, method in methods.items():
             facts = f"\n- Source: {method.source}.\n- Cost and limits: {method.limits}.\n"

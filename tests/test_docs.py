@@ -14,12 +14,13 @@ from duckanon.integrations.terminal.session import Session
 from duckanon.specification import functions
 from tests.documents import cells, examples, run
 from tests.extras import needs
+from tests.reference import FUNCTION_PAGES
 from tests.walk import shell, steps, walk
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TUTORIAL = ROOT / "docs" / "tutorial.md"
-RECORD = ROOT / "docs" / "record.md"  # tests/integrations/record walks it
+TUTORIAL = ROOT / "docs" / "learn" / "tutorial.md"
+RECORD = ROOT / "docs" / "how-to" / "record.md"  # tests/integrations/record walks it
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, m
 def test_the_commands_of_the_audit_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each leaves with the status that the page promises, on models of which one lets records out."""
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "audit-in-ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "audit-in-ci.md").read_text(encoding="utf-8")
     models = tmp_path / "models"
     models.mkdir()
     (models / "fine.sql").write_text("SELECT 1")
@@ -97,7 +98,7 @@ def test_the_readme_shows_what_the_console_prints(
 
 def test_every_sql_function_has_a_page_with_an_example() -> None:
     for name in functions():
-        assert any(f"{name}(" in example.sql for example in examples(ROOT / "docs" / f"{name}.md")), name
+        assert any(f"{name}(" in example.sql for example in examples(FUNCTION_PAGES / f"{name}.md")), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -106,7 +107,7 @@ def test_links(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "architecture.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "contributing/architecture.md"])
 def test_code_that_contributors_read_about_exists(page: str) -> None:
     """Paths and dotted names in backticks and in the picture of the rooms, down to the class and its method."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
