@@ -18,9 +18,9 @@ import duckanon
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import marginals
 from duckanon.releases.preparations import FollowingQuestion, PreparationQuestion
+from tests.amounts import many
 from tests.engines.seeded import Seeded
 from tests.noninterference.__main__ import compare
-from tests.amounts import many
 from tests.noninterference.harness import Comparison, Sent, injecting
 from tests.noninterference.test_noninterference import WITH_DELTA
 from tests.noninterference.worlds import Pair, make, opened
