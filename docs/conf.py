@@ -50,8 +50,10 @@ MOVED = {
     "guarantee": "known-limits papers-map privacy-guarantee server-threat-model",
     "how-to": "analyst audit audit-in-ci command-line dbt explore harlequin jupyter large-tables pictures policy-files "
     "record report serve server-clients spark sqlalchemy what-next",
-    "learn": "attackers-mode tutorial",
+    "learn": "attackers-mode",
 }
+# Those that have another name now.
+RENAMED = {"tutorial": "learn/officer"}
 # A browser that runs no scripts loses the part after # alone.
 REDIRECT = """<!doctype html>
 <meta charset="utf-8">
@@ -91,10 +93,9 @@ def contents() -> dict[str, str]:
 def redirect(app: Sphinx, exception: Exception | None) -> None:
     """Write a page that leads on at each old address."""
     if exception is None and app.builder.format == "html":
-        for folder, pages in MOVED.items():
-            for page in pages.split():
-                text = REDIRECT.format(page=f"{folder}/{page}.html")
-                (Path(app.outdir) / f"{page}.html").write_text(text, encoding="utf-8")
+        moved = {page: f"{folder}/{page}" for folder, pages in MOVED.items() for page in pages.split()}
+        for old, new in (moved | RENAMED).items():
+            (Path(app.outdir) / f"{old}.html").write_text(REDIRECT.format(page=f"{new}.html"), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:

@@ -88,6 +88,7 @@ NOT_QUICK: Mapping[str, str] = {
     "tests/test_packaging.py": "a wheel is built, and every module imported first",
     "tests/test_silence.py": "processes are started",
     "tests/test_site.py": "Sphinx writes the whole site",
+    "tests/test_walks.py": "every command of a page is a process",
 }
 # By folder or file that reaches some of LIBRARIES: why it need not run with their oldest versions.
 NOT_OLDEST: Mapping[str, str] = {
@@ -106,6 +107,7 @@ NOT_OLDEST: Mapping[str, str] = {
     "tests/integrations/test_team_of_one.py": "tests/integrations/dbt builds a project with dbt there",
     "tests/integrations/test_warm.py": "CI runs `duckanon warm` there",
     "tests/test_docs.py": "the examples call what tests/functions tries there",
+    "tests/test_walks.py": "the commands of the pages, which tests/integrations/cli tries there",
     "tests/server/clients": "the clients speak with a server, whose own tests run there",
     "tests/server/test_concurrency.py": "threads and kills, which no library's version decides",
 }

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -13,19 +11,18 @@ from duckanon.integrations.cli.console import converse
 from duckanon.integrations.terminal.session import Session
 from duckanon.specification import functions
 from tests.documents import cells, examples, run
-from tests.extras import needs
 from tests.reference import FUNCTION_PAGES
-from tests.walk import shell, steps, walk
+from tests.walk import READERS, shell
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TUTORIAL = ROOT / "docs" / "learn" / "tutorial.md"
+WALKS = [ROOT / "docs" / "learn" / f"{name}.md" for name in READERS]  # tests/test_walks.py walks them
 RECORD = ROOT / "docs" / "how-to" / "record.md"  # tests/integrations/record walks it
 
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page not in (TUTORIAL, RECORD) and any(True for _ in examples(page))],
+    [page for page in PAGES if page not in (*WALKS, RECORD) and any(True for _ in examples(page))],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_examples(own_con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,23 +32,6 @@ def test_examples(own_con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: p
         drawn = run(own_con, example.sql)
         if example.printed is not None:
             assert cells(drawn) == cells(example.printed), example.sql
-
-
-def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs("report")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("NO_COLOR", "1")
-    shutil.copy(ROOT / "sql" / "examples" / "voters.csv", tmp_path)
-    taken = steps(TUTORIAL)
-    assert len(taken) == 33
-    today = datetime.now(UTC).date().isoformat()
-    for step, printed in walk(taken, "survey.duckdb"):
-        assert step.printed is None or printed.replace(today, "2026-02-03") == step.printed, step.typed
-    for file in ("records.parquet", "shares.csv", "sizes.csv", "ledger.csv"):
-        assert file in Path("statement.txt").read_text(encoding="utf-8")
-    assert "main.residents" in Path("report.html").read_text(encoding="utf-8")
-    assert "vote" not in duckdb.read_parquet("records.parquet").columns
 
 
 def test_the_commands_of_the_audit_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.registry import families
-from tests.reference import DOCS, pages, written
+from duckanon.specification import functions
+from tests.reference import DOCS, MAP, pages, written
 
 ROOT = DOCS.parent
 
@@ -80,3 +81,10 @@ def test_the_map_of_the_papers_names_what_exists() -> None:
                 r"/(\w+\.py)\)", (DOCS / "algorithms" / family / f"{name}.md").read_text(encoding="utf-8")
             )
             assert name == "auto" or used & set(code), f"{family}/{name} is not on the map"
+
+
+@pytest.mark.parametrize("page", [MAP, DOCS / "comparison.md"], ids=lambda page: page.stem)
+def test_every_function_and_method_has_a_row(page: Path) -> None:
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    named = set(re.findall(r"[`\[](\w+)[`\]]", "\n".join(rows)))
+    assert {*functions(), *(name for methods in families().values() for name in methods)} - named == set()
