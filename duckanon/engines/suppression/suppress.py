@@ -154,7 +154,6 @@ class _Search:
         targets = self._targets
         covering = Covering(self._problem, targets)
         covering.cover()
-        covering.improve()
         covering.widen(np.unique([one.cell for one in covering.open_]).astype(np.int64))
         for _ in range(_ROUNDS):
             pattern = covering.pattern
