@@ -38,6 +38,7 @@ from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.publication_masked import check_masked
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
+from duckanon.functions.publication_sums import check_values_unknown
 from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
 from duckanon.functions.sqltext import unit_of
 
@@ -78,8 +79,7 @@ def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         )
     shown = list(candidate.columns)
     for one in candidate.earlier:
-        columns = (*one.given, *one.variables)
-        if not one.same or not is_computed(con, columns, candidate.of, candidate.release, shown):
+        if not one.same or not is_computed(con, one.read, candidate.of, candidate.release, shown):
             _refuse(
                 candidate,
                 f"{one.name} is published, and its numbers cannot be computed from this table, so both together may "
@@ -97,8 +97,9 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
     if any(follows(candidate, one) for one in candidate.earlier):
         return
     for one in copies:
-        if one.same and one.copy and is_computed(con, terms.columns, candidate.of, one.copy, one.columns):
+        if one.same and one.copy and is_computed(con, terms.read, candidate.of, one.copy, one.columns):
             return
+    check_values_unknown(candidate)
     _check_elsewhere(candidate)
     if copies:
         _refuse(
@@ -133,6 +134,7 @@ def follows(candidate: Candidate, one: Earlier) -> bool:
 def _as_said(terms: Terms, one: Earlier) -> bool:
     same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
     same &= (terms.suppressed, terms.perturbation) == (one.suppressed, one.perturbation)
+    same &= terms.sum == one.sum
     return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
 
 

@@ -298,7 +298,8 @@ class Suppress(Request):
         top = f"system.main.max(amount, {self.largest})" if self.largest else "NULL"
         places = ", ".join(f"node_{one.place}" for one in self.crossed)
         contributors = "system.main.count(*) FILTER (WHERE amount > 0)"
-        owner = "coalesce(system.main.any_value(unit) FILTER (WHERE amount > 0), 0)"
+        # A unit is 0 or more, as the hash of the number 0 is: what comes of it here is not 0, which stands for nobody.
+        owner = "coalesce(-1 - system.main.any_value(unit) FILTER (WHERE amount > 0), 0)"
         measures = f"system.main.sum(amount) AS amount, {contributors} AS contributors, {top} AS largest"
         measures += f", {owner} AS owner"
         return (

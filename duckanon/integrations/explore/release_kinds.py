@@ -167,9 +167,9 @@ class Suppressed:
 
     def published(self) -> dict[str, object] | None:
         asked = self.asked
-        if asked.value is not None:
-            return None
-        return {"variables": names([*asked.rows, *asked.cols]), "value": "value", "suppressed": "suppressed"}
+        summed = asked.value.name if asked.value else None
+        by = names([*asked.rows, *asked.cols])
+        return {"variables": by, "value": "value", "suppressed": "suppressed", "sum": summed}
 
 
 Kind = Copy | Shares | Sizes | Suppressed
