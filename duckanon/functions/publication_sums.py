@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.catalog.names import fold, identifier
-from duckanon.catalog.publication import Candidate
+from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.publication_numbers import kind_of
 from duckanon.functions.schema import is_number
@@ -73,7 +73,7 @@ def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
 
 def check_values_unknown(candidate: Candidate) -> None:
     """Raises InvalidInput where sums of a column meet other publications about that column's values."""
-    tables = [*candidate.earlier, candidate.terms]
+    tables: list[Earlier | Terms] = [*candidate.earlier, candidate.terms]
     named = {fold(name) for one in tables for name in (*one.given, *one.variables)}
     if candidate.terms.sum is not None:
         name = candidate.terms.sum

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.office_files import workbook
-from duckanon.integrations.results import text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,8 +21,10 @@ _MISSING = ("not stated", "no value", "NULL", "value is missing")
 # Columns of values at most: more are no page, and no sheet that anybody reads.
 _MOST_COLUMNS = 1000
 
-Key = tuple[object, ...]
+# A row or column: its values as text, as many as its level. What a cell holds: None where it is suppressed.
+Key = tuple[str | None, ...]
 Number = int | Decimal
+Cells = Mapping[tuple[Key, Key], Number | None]
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,7 @@ class Printed:
     rows: tuple[tuple[str | Number, ...], ...]
 
     @staticmethod
-    def of(
-        rows: Sequence[str], cols: Sequence[str], cells: Mapping[tuple[Key, Key], Number | None], measure: str
-    ) -> Printed:
+    def of(rows: Sequence[str], cols: Sequence[str], cells: Cells, measure: str) -> Printed:
         """The table. rows, cols: names of its columns. measure: what stands over the values of a table without cols.
 
         cells: by the values that identify a row and a column, the widest first, as many as its level; None where a cell
@@ -46,11 +45,11 @@ class Printed:
         across = list(dict.fromkeys(col for _, col in cells))
         if len(across) > _MOST_COLUMNS:
             raise InvalidInput(f"The table has {len(across):,} columns: exchange its rows and columns for print.")
-        known = {text(one) for key in (*down, *across) for one in key if one is not None}
+        known = {one for key in (*down, *across) for one in key if one is not None}
         total, missing = _free(_TOTALS, known), _free(_MISSING, known)
 
-        def label(value: object) -> str:
-            return missing if value is None else text(value)
+        def label(value: str | None) -> str:
+            return missing if value is None else value
 
         heads = [", ".join(map(label, col)) or (total if cols else measure) for col in across]
         lines = (

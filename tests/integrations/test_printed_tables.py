@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.printed_tables import Printed
+from duckanon.integrations.printed_tables import Cells, Printed
 from tests.extras import needs
 
-CELLS = {
+CELLS: Cells = {
     ((), ()): 9,
     ((), ("f",)): 4,
     ((), (None,)): 5,
@@ -33,15 +33,21 @@ def test_totals_have_a_name_and_suppressed_cells_an_x() -> None:
 
 
 def test_a_category_that_is_called_total() -> None:
-    cells = {((), ()): 3, (("Total",), ()): 1, (("not stated",), ()): 1, ((None,), ()): 1}
+    cells: Cells = {((), ()): 3, (("Total",), ()): 1, (("not stated",), ()): 1, ((None,), ()): 1}
     found = Printed.of(["place"], [], cells, "Records")
     assert found.heads == ("place", "Records")
     assert [row[0] for row in found.rows] == ["All", "Total", "not stated", "no value"]
 
 
 def test_two_columns_of_one_name() -> None:
-    cells = {((), ()): 2, ((), ("a, b",)): 1, ((), ("a", "b")): 1, (("x",), ()): 2}
-    cells |= {(("x",), ("a, b",)): 1, (("x",), ("a", "b")): 1}
+    cells: Cells = {
+        ((), ()): 2,
+        ((), ("a, b",)): 1,
+        ((), ("a", "b")): 1,
+        (("x",), ()): 2,
+        (("x",), ("a, b",)): 1,
+        (("x",), ("a", "b")): 1,
+    }
     assert Printed.of(["a, b"], ["c", "d"], cells, "Records").heads == ("a, b", "Total", "a, b (2)", "a, b (3)")
 
 
@@ -65,6 +71,6 @@ def test_files_have_the_same_numbers_and_no_formula() -> None:
 
 
 def test_more_columns_than_anybody_reads() -> None:
-    cells = {((), (str(i),)): 1 for i in range(1001)}
+    cells: Cells = {((), (str(i),)): 1 for i in range(1001)}
     with pytest.raises(InvalidInput, match="has 1,001 columns: exchange its rows and columns"):
         Printed.of(["a"], ["b"], cells, "Records")

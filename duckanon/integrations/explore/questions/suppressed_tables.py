@@ -14,7 +14,7 @@ from duckanon.integrations.explore.catalog import Column
 from duckanon.integrations.explore.choices import Choices, names
 from duckanon.integrations.explore.jobs import Running
 from duckanon.integrations.explore.suppressing import Suppressing
-from duckanon.integrations.printed_tables import Printed
+from duckanon.integrations.printed_tables import Key, Printed
 
 # Cells that are computed for the page, and how much of a table it shows.
 _MOST_CELLS, _SHOWN_ROWS, _SHOWN_COLUMNS = 20_000, 200, 30
@@ -22,9 +22,7 @@ _MADE, _KEYED, _KEY = '"duckanon.suppressed"', '"duckanon.keyed"', "duckanon rec
 _LARGEST_DEVIATION = 100
 FORMS = ("csv", "parquet", "excel")
 
-# Values of a row or column as text, as many as its level.
-_Key = tuple[str | None, ...]
-Cells = dict[tuple[_Key, _Key], dict[str, Any]]
+Cells = dict[tuple[Key, Key], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Suppressed:
             "sql": self.asked.query(),
         }
 
-    def _suppression(self, cells: Cells, costs: dict[tuple[_Key, _Key], float]) -> object:
+    def _suppression(self, cells: Cells, costs: dict[tuple[Key, Key], float]) -> object:
         """Cells and their costs by status, and which share of all that is counted lies in suppressed cells."""
         deepest = len(self.asked.rows), len(self.asked.cols)
         leaves = [one for (row, col), one in cells.items() if (len(row), len(col)) == deepest]
@@ -87,7 +85,7 @@ class Suppressed:
             "hidden": gone / total if total else 0,
         }
 
-    def _keyed(self, run: Running) -> dict[tuple[_Key, _Key], Any]:
+    def _keyed(self, run: Running) -> dict[tuple[Key, Key], Any]:
         """What cell_key makes of the cells that it does not leave out as zeros."""
         asked = self.asked
         run.rows(
@@ -183,12 +181,12 @@ def _keys(asked: Suppressing) -> str:
     return f"{one('row_level', asked.rows, 'row')}, {one('col_level', asked.cols, 'col')}"
 
 
-def _key(place: Mapping[str, Any]) -> _Key:
+def _key(place: Mapping[str, Any]) -> Key:
     """The values that identify a row or column, as many as its level."""
     return tuple(place["values"][: place["level"]])
 
 
-def _order(keys: Iterable[_Key]) -> list[_Key]:
+def _order(keys: Iterable[Key]) -> list[Key]:
     """Each key once, as they come."""
     return list(dict.fromkeys(keys))
 
@@ -207,7 +205,7 @@ def _told(cell: Mapping[str, Any], cost: float, keyed: Any) -> list[Any]:
     return [cell["status"], cell["true_value"], cost, keyed, ends]
 
 
-def _perturbation(cells: Cells, keyed: Mapping[tuple[_Key, _Key], Any]) -> dict[str, Any]:
+def _perturbation(cells: Cells, keyed: Mapping[tuple[Key, Key], Any]) -> dict[str, Any]:
     """How many cells with records cell_key changes, and by how much on average and at most."""
     changes = [abs(keyed.get(at, 0) - one["true_value"]) for at, one in cells.items() if one["true_value"] > 0]
     many = max(1, len(changes))
