@@ -9,7 +9,7 @@ Deviations are whole numbers, and are checked as such. All limits are numbers of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,8 @@ Bools = npt.NDArray[np.bool_]
 _DETOUR = 1e-3
 # A deviation in halves or thirds is whole when it is doubled or trebled.
 _MULTIPLES = (1, 2, 3, 4, 6)
+# Targets between two reports of progress: some tenths of a second.
+_TOLD = 100
 # What a solver's answer may be off.
 _NOTHING = 1e-7
 
@@ -91,17 +93,22 @@ class Covering:
         """The targets without a deviation."""
         return [one for one, use in zip(self._targets, self._served, strict=True) if use is None]
 
-    def cover(self) -> None:
+    def cover(self, progress: Callable[[float], None] = lambda _: None) -> None:
         """Serve the targets that cells nearby protect, the largest demands first, then those that need cells far away.
 
-        The others come last, when most cells that they need are used already.
+        The others come last, when most cells that they need are used already. progress: called with the share that is
+        done, each of four passes being taken for a fourth.
         """
-        for search in (_NEAR, _FAR):
-            for number in range(len(self._targets)):
+        for part, search in enumerate((_NEAR, _FAR)):
+            count = len(self._targets)
+            for number in range(count):
                 check()
+                if number % _TOLD == 0:
+                    progress((2 * part + number / count) / 4)
                 if self._served[number] is None:
                     self._serve(number, search)
             self._improve()
+            progress((part + 1) / 2)
 
     def _improve(self) -> None:
         """Seek again the deviations with cells that no other one uses, the dearest first."""
