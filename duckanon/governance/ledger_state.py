@@ -183,7 +183,7 @@ class Publication:
     of the protected table as it was then, which analysts never see. totals: whether the audit assumed that readers know
     the number of records behind each row of shares. changes: whether the steward accepted that the records had changed
     since an earlier publication. withdrawn: whether it can no longer be read; later audits still count it. suppressed,
-    perturbation, width: as in Terms.
+    perturbation, width, sum: as in Terms.
     """
 
     name: str
@@ -207,6 +207,7 @@ class Publication:
     suppressed: str | None = None
     perturbation: Perturbation | None = None
     width: int = 1
+    sum: str | None = None
 
     @property
     def exact(self) -> bool:
