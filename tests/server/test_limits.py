@@ -261,6 +261,24 @@ def test_to_wait_for_a_turn_does_not_count(database: Path, deaf: threading.Event
         waiting.join()
 
 
+def test_to_wait_for_a_turn_between_two_parts_does_not_count(database: Path, deaf: threading.Event) -> None:
+    """What a client copies is read in parts, and others may have the thread between two of them."""
+    part = ("x" * 1000 + "\n") * 300
+    with serving(database, workers=1, per_user=1) as served, served.login("ana") as ana, served.login("stu") as stu:
+        stu.execute("CREATE TABLE loaded (x VARCHAR)")
+        stu.execute("SET statement_timeout = '2s'")
+        waiting = threading.Thread(target=_quietly, args=(ana, "SELECT 1 + length('deaf')"))
+        with stu.cursor().copy("COPY loaded FROM STDIN") as copy:
+            copy.write(part)
+            time.sleep(0.3)
+            waiting.start()
+            time.sleep(0.3)
+            threading.Timer(2.5, deaf.set).start()
+            copy.write(part)
+            waiting.join()
+        assert stu.execute("SELECT count(*) FROM loaded").fetchall() == [(600,)]
+
+
 def test_a_flag_stops_what_works_for_it_and_nothing_else() -> None:
     flag, stopped = Flag(), list[int]()
     with flag.stopping(lambda: stopped.append(1)):
