@@ -17,6 +17,7 @@ from psycopg import errors
 
 from duckanon.analyst import Analyst
 from duckanon.cancellation import Flag
+from duckanon.governance.concurrency import Asker
 from duckanon.guard import SharedCatalog
 from duckanon.releases import mechanisms
 from duckanon.server.shares import Shares
@@ -165,6 +166,18 @@ def test_a_change_waits_for_no_statement_and_nobody_for_a_change(served: Served,
         deaf.set()
         waiting.join()
         assert ends(served)
+
+
+def test_an_explanation_waits_for_no_steward_and_is_for_whoever_asks(served: Served) -> None:
+    """A steward's `publish` has the turn of those who write to the ledger."""
+    asked = f"FROM explain_privacy('{COUNT}')"
+    with served.login("stu") as stu, served.login("ana") as ana, served.login("bob") as bob:
+        bob.execute("SET statement_timeout = '5s'")
+        before = ana.execute(asked).fetchall()
+        stu.execute("SELECT allot('ana', 'residents', epsilon := 0.001)")
+        with served.service._gate.askers.turn(Asker("stu")), soon():
+            assert bob.execute(asked).fetchall() == before
+            assert ana.execute(asked).fetchall() != before
 
 
 def _quietly(con: psycopg.Connection[Any], sql: str) -> None:
