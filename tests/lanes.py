@@ -146,7 +146,8 @@ def untouched_files() -> list[str]:
 
 def reached(path: Path) -> set[str]:
     """The libraries to which the imports of a file lead, also those inside of functions."""
-    rest, seen, libraries = [path], {path}, set()
+    rest, seen = [path], {path}
+    libraries: set[str] = set()
     while rest:
         found, own = _imported(rest.pop())
         libraries |= found
