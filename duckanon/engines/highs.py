@@ -9,9 +9,19 @@ happens. No option can be set before. Its base class has all that is needed here
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from duckanon.cancellation import Flag, check, current
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 THREADS = 1
 
@@ -34,6 +44,78 @@ def solve(highs: Any) -> None:
     check()
     highs.run()
     check()
+
+
+@dataclass(frozen=True)
+class Program:
+    """min cost . x with least <= rows x <= most and lower <= x <= upper. whole: which of x are whole numbers, if any.
+
+    cost, lower, upper, whole: shape (columns,). rows: shape (rows, columns). least, most: shape (rows,).
+    """
+
+    cost: Floats
+    rows: csc_array
+    least: Floats
+    most: Floats
+    lower: Floats
+    upper: Floats
+    whole: Bools | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """x: shape (columns,), the best that was met; None if none was. duals: shape (rows,), of a program without whole
+    numbers. bound: no x of a program with whole numbers costs less.
+
+    Where it is neither optimal nor infeasible, a limit was reached or HiGHS gave up.
+    """
+
+    x: Floats | None
+    duals: Floats
+    bound: float
+    is_optimal: bool
+    is_infeasible: bool
+    is_late: bool
+
+
+def solved(program: Program, **options: object) -> Outcome:
+    """Solve a program once. Raises Stopped if the statement that this thread works for is to end: SciPy's `milp` and
+    `linprog`, which have HiGHS too, cannot be stopped.
+    """
+    from highspy import HighsModelStatus, HighsVarType
+
+    highs = new_highs(**options)
+    highs.passModel(_as_model(program))
+    if program.whole is not None:
+        which = np.flatnonzero(program.whole).astype(np.int32)
+        highs.changeColsIntegrality(len(which), which, np.full(len(which), HighsVarType.kInteger))
+    solve(highs)
+    status, info, solution = highs.getModelStatus(), highs.getInfo(), highs.getSolution()
+    # 2 is a feasible solution.
+    is_met = int(info.primal_solution_status) == 2
+    return Outcome(
+        np.array(solution.col_value) if is_met else None,
+        np.array(solution.row_dual),
+        float(info.mip_dual_bound),
+        status == HighsModelStatus.kOptimal,
+        status == HighsModelStatus.kInfeasible,
+        status == HighsModelStatus.kTimeLimit,
+    )
+
+
+def _as_model(program: Program) -> Any:
+    import highspy
+
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = program.rows.shape
+    model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, program.lower, program.upper
+    model.row_lower_, model.row_upper_ = program.least, program.most
+    matrix = model.a_matrix_
+    matrix.format_, matrix.num_row_, matrix.num_col_ = highspy.MatrixFormat.kColwise, *program.rows.shape
+    # (HiGHS takes no other whole numbers.)
+    matrix.start_, matrix.index_ = program.rows.indptr.astype(np.int32), program.rows.indices.astype(np.int32)
+    matrix.value_ = program.rows.data.astype(np.float64)
+    return model
 
 
 def _stop_with(highs: Any, flag: Flag) -> None:

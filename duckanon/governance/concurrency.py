@@ -10,10 +10,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import Lock
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import duckdb
 
+from duckanon.cancellation import Flag
+from duckanon.cancellation import current as statement
 from duckanon.errors import InvalidInput
 
 
@@ -118,10 +120,16 @@ class Asker:
     spent: Fraction = field(default=Fraction(0))
 
 
+# The users for whom statements run. DuckDB's threads know a statement by the number in its call.
+_OF_STATEMENTS: WeakKeyDictionary[Flag, Asker] = WeakKeyDictionary()
+
+
 @contextmanager
 def asking(asker: Asker) -> Iterator[None]:
-    """Until the block ends, this thread works for this user."""
-    token = _ASKER.set(asker)
+    """Until the block ends, this thread works for this user, and so does the statement that it works for."""
+    token, flag = _ASKER.set(asker), statement()
+    if flag is not None:
+        _OF_STATEMENTS[flag] = asker
     try:
         yield
     finally:
@@ -131,8 +139,8 @@ def asking(asker: Asker) -> Iterator[None]:
 class Askers:
     """The users of one instance.
 
-    DuckDB calls functions on threads of its own, for which no user is known. So users whose statements call functions
-    that depend on it take turns, with `turn`.
+    DuckDB calls functions on threads of its own. Where their call has the number of its statement, that tells the user.
+    Users whose statements call others that depend on it take turns, with `turn`.
     """
 
     def __init__(self) -> None:
@@ -157,7 +165,9 @@ class Askers:
 
     def current(self) -> Asker:
         """The user for whom this thread works; the operating system's user if none was set."""
-        return _ASKER.get() or self._in_turn or Asker(_user())
+        flag = statement()
+        known = None if flag is None else _OF_STATEMENTS.get(flag)
+        return _ASKER.get() or known or self._in_turn or Asker(_user())
 
 
 def _user() -> str:

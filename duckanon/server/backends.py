@@ -428,13 +428,6 @@ class AnalystBackend(Backend):
         self._keep_open()
         text = self._with_intervals(text)
         asker = Asker(self._user)
-        if "explain_privacy" in names(text):
-            # It reads the allotment of the user who asks, while its rows are fetched.
-            with self._gate.askers.turn(asker, self.check):
-                return _fetched(self._run(text, values, asker))
-        return self._run(text, values, asker)
-
-    def _run(self, text: str, values: Sequence[Any], asker: Asker) -> Result:
         # It reads what was committed when it began: what is changed later makes no difference to it.
         with asking(asker):
             try:

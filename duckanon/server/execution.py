@@ -31,6 +31,8 @@ _T = TypeVar("_T")
 # In seconds: how long a client may take to receive what was sent, and the time between two attempts to interrupt a
 # statement that must end.
 _TAKES, _AGAIN = 60.0, 0.05
+# In seconds: how often the clock of a statement that waits for a thread is looked at.
+_LOOK = 0.1
 # In seconds: how long a client waits for the end of a statement that must end.
 _GIVE_UP = 1.0
 # In bytes: output is collected up to this size before it is sent.
@@ -85,9 +87,11 @@ class Execution:
         self._copying: Copying | None = None
         # How many steps were taken since other sessions could last go on.
         self._in_a_row = 0
-        # How long the statement may take, and when that ends by the event loop's clock, once it has begun.
+        # How long the statement may take, and when that ends by the event loop's clock, once it has begun. Whether it
+        # waits for a thread: that moves the end.
         self._allowed: float | None = None
         self._deadline: float | None = None
+        self._is_waiting = False
 
     @property
     def _name(self) -> str:
@@ -299,14 +303,17 @@ class Execution:
         """
         await self._nothing_left_behind()
         loop, flag, user = asyncio.get_running_loop(), self._flag, self._name
-        given_up = loop.create_future()
+        given_up, asked = loop.create_future(), loop.time()
         self._is_working, self._ending, self._given_up = True, None, given_up
+        self._is_waiting = True
 
         def checked() -> _T:
             # It has a thread: from now on its time counts.
             if self._allowed is not None:
-                self._deadline = self._deadline or loop.time() + self._allowed
-                flag.limit(max(self._deadline - loop.time(), 0.0))
+                now = loop.time()
+                self._deadline = now + self._allowed if self._deadline is None else self._deadline + now - asked
+                flag.limit(max(self._deadline - now, 0.0))
+            self._is_waiting = False
             try:
                 with working_for(flag), flag.stopping(self._stop):
                     self._check()
@@ -341,7 +348,7 @@ class Execution:
         if self._allowed is None or not self._is_working or flag is not self._flag:
             return
         loop = asyncio.get_running_loop()
-        left = self._allowed if self._deadline is None else self._deadline - loop.time()
+        left = _LOOK if self._is_waiting or self._deadline is None else self._deadline - loop.time()
         if left <= 0:
             self.finish(TOO_LONG)
         else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from duckanon.server.errors import PgError
+from duckanon.server.scram import ITERATIONS
 
 _TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
 # The names of UTC, and an offset of nothing from it.
@@ -116,7 +117,10 @@ _LISTED = (
     Setting("jit", "off", _one_of("off")),
     Setting("lock_timeout", "0", _one_of("0")),
     Setting("max_identifier_length", "63", _fixed),
+    Setting("password_encryption", "scram-sha-256", _one_of("scram-sha-256")),
     Setting("row_security", "on", _one_of("on", "off")),
+    # Programs make verifiers with so many rounds: psql's `\password`, where its libpq is of PostgreSQL 16 or newer.
+    Setting("scram_iterations", str(ITERATIONS), _one_of(str(ITERATIONS)), reported=True),
     Setting("search_path", "main", _search_path),
     Setting("server_encoding", "UTF8", _fixed, reported=True),
     Setting("server_version", VERSION, _fixed, reported=True),

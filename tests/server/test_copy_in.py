@@ -153,6 +153,14 @@ def test_what_fails_is_rolled_back_whole(steward: psycopg.Connection[Any]) -> No
     assert steward.execute("SELECT count(*) FROM loaded").fetchone() == (0,)
 
 
+def test_rows_of_texts_alone(steward: psycopg.Connection[Any]) -> None:
+    steward.execute("CREATE TABLE texts (a VARCHAR, b VARCHAR)")
+    with steward.cursor().copy("COPY texts FROM STDIN") as copy:
+        for row in [("x", None), ("", "y")]:
+            copy.write_row(row)
+    assert steward.execute("SELECT * FROM texts ORDER BY ALL").fetchall() == [("", "y"), ("x", None)]
+
+
 def test_copy_in_a_transaction(served: Served) -> None:
     with served.login("stu", autocommit=False) as con:
         con.execute(TABLE)
@@ -252,6 +260,7 @@ def test_pandas_loads_a_frame_by_copy(served: Served, steward: psycopg.Connectio
     assert steward.execute("SELECT count(*), sum(n) FROM loaded").fetchone() == (1000, 499_500)
 
 
+@pytest.mark.ci("a million rows are sent")
 def test_a_million_rows_in_bounded_memory(steward: psycopg.Connection[Any]) -> None:
     steward.execute("CREATE OR REPLACE TABLE wide (n BIGINT, a VARCHAR, b DOUBLE)")
     process = psutil.Process()

@@ -17,6 +17,7 @@ from psycopg import errors
 
 from duckanon.analyst import Analyst
 from duckanon.cancellation import Flag
+from duckanon.governance.concurrency import Asker
 from duckanon.guard import SharedCatalog
 from duckanon.releases import mechanisms
 from duckanon.server.shares import Shares
@@ -167,6 +168,18 @@ def test_a_change_waits_for_no_statement_and_nobody_for_a_change(served: Served,
         assert ends(served)
 
 
+def test_an_explanation_waits_for_no_steward_and_is_for_whoever_asks(served: Served) -> None:
+    """A steward's `publish` has the turn of those who write to the ledger."""
+    asked = f"FROM explain_privacy('{COUNT}')"
+    with served.login("stu") as stu, served.login("ana") as ana, served.login("bob") as bob:
+        bob.execute("SET statement_timeout = '5s'")
+        before = ana.execute(asked).fetchall()
+        stu.execute("SELECT allot('ana', 'residents', epsilon := 0.001)")
+        with served.service._gate.askers.turn(Asker("stu")), soon():
+            assert bob.execute(asked).fetchall() == before
+            assert ana.execute(asked).fetchall() != before
+
+
 def _quietly(con: psycopg.Connection[Any], sql: str) -> None:
     try:
         con.execute(sql).fetchall()
@@ -259,6 +272,24 @@ def test_to_wait_for_a_turn_does_not_count(database: Path, deaf: threading.Event
         bob.execute("SET statement_timeout = '700ms'")
         assert bob.execute("SELECT 2 + 2 AS x").fetchall() == [(4,)]
         waiting.join()
+
+
+def test_to_wait_for_a_turn_between_two_parts_does_not_count(database: Path, deaf: threading.Event) -> None:
+    """What a client copies is read in parts, and others may have the thread between two of them."""
+    part = ("x" * 1000 + "\n") * 300
+    with serving(database, workers=1, per_user=1) as served, served.login("ana") as ana, served.login("stu") as stu:
+        stu.execute("CREATE TABLE loaded (x VARCHAR)")
+        stu.execute("SET statement_timeout = '2s'")
+        waiting = threading.Thread(target=_quietly, args=(ana, "SELECT 1 + length('deaf')"))
+        with stu.cursor().copy("COPY loaded FROM STDIN") as copy:
+            copy.write(part)
+            time.sleep(0.3)
+            waiting.start()
+            time.sleep(0.3)
+            threading.Timer(2.5, deaf.set).start()
+            copy.write(part)
+            waiting.join()
+        assert stu.execute("SELECT count(*) FROM loaded").fetchall() == [(600,)]
 
 
 def test_a_flag_stops_what_works_for_it_and_nothing_else() -> None:

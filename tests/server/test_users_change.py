@@ -88,6 +88,18 @@ def test_a_removed_users_paid_answer_is_made(path: Path) -> None:
         assert row == ("fay",)
 
 
+def test_a_verifier_that_a_client_makes(served: Served) -> None:
+    """As psql's `\\password` does, with the rounds that the server tells."""
+    with served.login("stu") as steward:
+        if psycopg.pq.version() < 160_000:
+            pytest.skip("Older clients make verifiers with 4,096 rounds, whatever the server tells.")
+        secret = steward.pgconn.encrypt_password(b"a word of hal", b"hal", b"scram-sha-256").decode()
+        steward.execute(f"CREATE USER hal PASSWORD '{secret}'")
+    dsn = f"host={served.host} port={served.port} user=hal password='a word of hal' dbname=people"
+    with psycopg.connect(dsn) as hal:
+        assert hal.execute("SELECT 1").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -6,6 +6,7 @@ import numpy as np
 
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
+from duckanon.engines.highs import Program, solved
 from duckanon.errors import DuckanonError, InvalidInput
 
 # The most steps: HiGHS would not finish a larger program.
@@ -70,7 +71,6 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
     of all.
     Raises DuckanonError if HiGHS gives up.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
     window = _FIRST_WINDOW
@@ -91,20 +91,16 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
         shape = (len(rows) + len(wanted), len(cost))
         matrix = coo_array((values, tuple(place.astype(np.int32) for place in places)), shape=shape)
         ends = (
-            np.concatenate([[low for _, low, _ in rows], lowest]),
-            np.concatenate([[high for _, _, high in rows], lowest]),
+            np.concatenate([[low for _, low, _ in rows], lowest]).astype(np.float64),
+            np.concatenate([[high for _, _, high in rows], lowest]).astype(np.float64),
         )
-        answer = milp(
-            cost,
-            integrality=np.concatenate([np.ones(len(wanted)), np.zeros(len(owner))]),
-            bounds=Bounds(np.zeros(len(cost)), np.concatenate([np.full(len(wanted), np.inf), np.ones(len(owner))])),
-            constraints=LinearConstraint(matrix.tocsr(), *ends),
-            options={"mip_rel_gap": 0},
-        )
-        if answer.status == 2:  # no solution within the windows
+        most = np.concatenate([np.full(len(wanted), np.inf), np.ones(len(owner))])
+        whole = np.arange(len(cost)) < len(wanted)
+        answer = solved(Program(cost, matrix.tocsc(), *ends, np.zeros(len(cost)), most, whole), mip_rel_gap=0.0)
+        if answer.is_infeasible:  # within the windows
             window *= 2
             continue
-        if answer.status != 0:
+        if not answer.is_optimal or answer.x is None:
             raise DuckanonError("HiGHS gave up on the integer program: take h_dp, c_dp or auto.")
         found: Ints = np.rint(answer.x[: len(wanted)]).astype(np.int64)
         if not ((found == lowest + steps) | ((found == lowest) & (lowest > 0))).any():

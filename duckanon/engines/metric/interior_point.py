@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.cancellation import check
+from duckanon.engines.highs import Program, solved
 
 Floats = npt.NDArray[np.float64]
 
@@ -104,13 +105,14 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, until: fl
 
 def _vertex(rows: Floats, cost: Floats, right: Floats, seconds: float) -> Interior | None:
     """An optimal vertex, if HiGHS finds one in that time."""
-    from scipy.optimize import linprog
+    from scipy.sparse import csc_array
 
     scale = float(np.abs(cost).max()) or 1.0
-    found = linprog(cost / scale, A_eq=rows, b_eq=right, method="highs", options={"time_limit": seconds})
-    if found.status != 0:
+    none, any_size = np.zeros(len(cost)), np.full(len(cost), np.inf)
+    found = solved(Program(cost / scale, csc_array(rows), right, right, none, any_size), time_limit=seconds)
+    if not found.is_optimal or found.x is None:
         return None
-    prices = np.asarray(found.eqlin.marginals) * scale
+    prices = found.duals * scale
     return Interior(np.maximum(found.x, 0.0), prices, cost - prices @ rows, 0.0, 0)
 
 

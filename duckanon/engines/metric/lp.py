@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.cancellation import within
+from duckanon.engines import highs
 from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step
 from duckanon.engines.metric.scaled_program import FINEST, Scaled
@@ -19,7 +20,7 @@ def lp(program: Program, limits: Limits) -> Solution:
 
     Raises InvalidInput above `MANY_RATIOS` ratios, and if the time runs out: there is no solution before the end.
     """
-    from scipy.optimize import linprog
+    from scipy.sparse import csc_array, vstack
 
     nodes, outputs = program.cost.shape
     if len(program.edges.length) * outputs > MANY_RATIOS:
@@ -34,16 +35,13 @@ def lp(program: Program, limits: Limits) -> Solution:
     if left < float("inf"):
         options["time_limit"] = left
     ratios = scaled.ratios(*program.edges.ends, program.edges.length, place, nodes * outputs)
-    found = linprog(
-        scaled.cost.ravel(),
-        A_ub=ratios,
-        b_ub=np.zeros(ratios.shape[0]),
-        A_eq=scaled.sums(np.arange(nodes), place, nodes * outputs),
-        b_eq=np.ones(nodes),
-        method="highs",
-        options=options,
-    )
-    if found.status == 1:
+    sums = scaled.sums(np.arange(nodes), place, nodes * outputs)
+    rows = csc_array(vstack([ratios, sums], format="csc"))
+    none, any_size = np.zeros(nodes * outputs), np.full(nodes * outputs, np.inf)
+    least = np.concatenate([np.full(ratios.shape[0], -np.inf), np.ones(nodes)])
+    most = np.concatenate([np.zeros(ratios.shape[0]), np.ones(nodes)])
+    found = highs.solved(highs.Program(scaled.cost.ravel(), rows, least, most, none, any_size), **options)
+    if found.is_late:
         raise InvalidInput(
             "The method 'lp' was not done when the time was up: take method := 'columns', or a longer time_limit."
         )
@@ -52,7 +50,7 @@ def lp(program: Program, limits: Limits) -> Solution:
             "HiGHS could not solve the program of the method 'lp' as precisely as is needed: take method := 'columns'."
         )
     matrix = found.x.reshape(nodes, outputs) * scaled.anchor
-    prices = np.asarray(found.eqlin.marginals) * scaled.scale
+    prices = found.duals[-nodes:] * scaled.scale
     pricing = Pricing(program, limits)
     pricing.run(prices, UNLIMITED)
     step = Step(1, float((matrix * program.cost).sum()), pricing.bound(prices))

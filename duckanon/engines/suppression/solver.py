@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines import highs
 from duckanon.engines.highs import new_highs, solve
 from duckanon.errors import DuckanonError
 
@@ -95,15 +96,9 @@ class Program:
 
 def whole_optimum(cost: Floats, lower: Floats, upper: Floats, rows: csr_array, right: Ints) -> Ints | None:
     """A whole x of least cost with rows x = right, or the best of a limited search; None if it finds none."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    found = milp(
-        cost,
-        integrality=np.ones(len(cost)),
-        bounds=Bounds(lower, upper),
-        constraints=LinearConstraint(rows.astype(np.float64), right, right),
-        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
-    )
+    every, amounts = np.ones(len(cost), np.bool_), right.astype(np.float64)
+    program = highs.Program(cost, rows.tocsc(), amounts, amounts, lower, upper, whole=every)
+    found = highs.solved(program, mip_max_nodes=_NODES, mip_rel_gap=0.0)
     return None if found.x is None else np.rint(found.x).astype(np.int64)
 
 

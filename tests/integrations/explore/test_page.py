@@ -18,7 +18,7 @@ from duckanon.integrations.reading import Reading
 from tests.extras import needs
 from tests.integrations.explore.pages import enter, protected, serving
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 PICTURES = "DUCKANON_PICTURES" in os.environ
 STEPS = ["table", "variables", "k", "designs", "groups", "suppress", "compare", "release"]
 # No request of Chromium's own, which the test would take for one of the page.

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.cancellation import within
-from duckanon.engines.highs import new_highs, solve
+from duckanon.engines.highs import Program, new_highs, solve, solved
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.certificate.points import GRAINS, Distinct, distinct
@@ -104,7 +104,6 @@ def _pick(classes: dict[tuple[int, ...], float], prices: Floats, until: float | 
     prices: shape (n,), of the records. Less these, what the classes of a partition lose adds up to its loss less the
     same sum; near the optimum that is nearly zero, and the program is solved many times faster.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csc_array
 
     if not classes:
@@ -113,20 +112,16 @@ def _pick(classes: dict[tuple[int, ...], float], prices: Floats, until: float | 
     edges = np.append(0, np.cumsum([len(name) for name in names])).astype(np.int32)
     rows = np.concatenate([np.array(name, dtype=np.int32) for name in names])
     each = csc_array((np.ones(len(rows)), rows, edges), shape=(len(prices), len(names)))
-    limits: dict[str, float] = {"mip_rel_gap": 0.0, "node_limit": _NODES}
+    limits: dict[str, object] = {"mip_rel_gap": 0.0, "mip_max_nodes": _NODES}
     left = within(inf if until is None else until - monotonic())
     if left < inf:
         limits["time_limit"] = max(left, 0.1)
-    answer = milp(
-        np.array([classes[name] for name in names]) - each.T @ prices,
-        constraints=LinearConstraint(each, 1, 1),
-        integrality=np.ones(len(names)),
-        bounds=Bounds(0, 1),
-        options=limits,
-    )
-    if answer.status == 2:  # infeasible
+    costs = np.array([classes[name] for name in names]) - each.T @ prices
+    once, one = np.ones(len(prices)), np.ones(len(names))
+    answer = solved(Program(costs, each, once, once, 0.0 * one, one, whole=one > 0), **limits)
+    if answer.is_infeasible:
         return None, np.inf
-    bound = -np.inf if answer.mip_dual_bound is None else float(answer.mip_dual_bound + prices.sum())
+    bound = float(answer.bound + prices.sum())
     if answer.x is None:
         return None, bound
     labels = np.full(len(prices), -1, dtype=np.int32)

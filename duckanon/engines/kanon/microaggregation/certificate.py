@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.cancellation import within
-from duckanon.engines.highs import new_highs, solve
+from duckanon.engines.highs import Program, new_highs, solve, solved
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.microaggregation.local_search import class_sums
@@ -108,7 +108,6 @@ class _Program:
 
         It is less than `slack` above the bound of these valid prices, so classes that are not can be left out.
         """
-        from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csc_array, vstack
 
         n, held = len(self._points), self._members >= 0
@@ -122,20 +121,14 @@ class _Program:
         members, cuts, held = self._members[kept], cuts[kept], held[kept]
         each = csc_array((np.ones(int(held.sum())), (members[held], np.nonzero(held)[0])), shape=(n, len(kept)))
         rows = csc_array(vstack([each, csc_array(cuts.T.astype(np.float64))]))
-        # (Old versions of HiGHS take no other whole numbers.)
-        rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
         least = np.append(np.ones(n), np.full(len(self.triples), -np.inf))
-        limits: dict[str, float] = {"mip_rel_gap": _ENOUGH, "node_limit": _NODES}
+        limits: dict[str, object] = {"mip_rel_gap": _ENOUGH, "mip_max_nodes": _NODES}
         seconds = within(inf if until is None else until - monotonic())
         if seconds < inf:
             limits["time_limit"] = max(seconds, 0.1)
-        answer = milp(
-            costs[kept],
-            constraints=LinearConstraint(rows, least, 1),
-            integrality=np.ones(len(kept)),
-            bounds=Bounds(0, 1),
-            options=limits,
-        )
+        some, one = np.zeros(len(kept)), np.ones(len(kept))
+        program = Program(costs[kept], rows, least, np.ones(len(least)), some, one, whole=one > 0)
+        answer = solved(program, **limits)
         if answer.x is None:
             return None
         labels = np.full(n, -1, np.int32)
