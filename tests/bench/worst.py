@@ -24,7 +24,7 @@ import psycopg
 from tests.bench.operations import served
 from tests.bench.server import COUNT
 
-CONNECTIONS, ASKED, ROUNDS = 10, 60, 1
+CONNECTIONS, ASKED, ROUNDS = 10, 60, 2
 WORST = {
     "a nested loop": "SELECT count(*) FROM range(3000000) a(x), range(3000000) b(y) WHERE x * x + y = 3 * y - x",
     "texts of a hundred million rows": "SELECT count(*) FROM range(100000000) a(i) WHERE md5(i::VARCHAR) LIKE 'abc%'",

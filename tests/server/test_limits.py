@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from duckanon.cancellation import Flag
 from duckanon.governance.concurrency import Asker
 from duckanon.guard import SharedCatalog
 from duckanon.releases import mechanisms
+from duckanon.server.execution import _end_of
 from duckanon.server.shares import Shares
 from tests.server.client import Client, cancel, query
 from tests.server.served import Served, serving
@@ -300,6 +304,19 @@ def test_a_flag_stops_what_works_for_it_and_nothing_else() -> None:
         pass
     flag.set()
     assert stopped == []
+
+
+def test_an_error_for_which_nobody_waits_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio prints errors that nobody takes, and DuckDB's may quote a value."""
+
+    async def ends() -> None:
+        running: Future[None] = Future()
+        running.set_exception(duckdb.ConversionException("Could not convert string 'a secret'"))
+        await asyncio.wait({_end_of(running)})
+
+    asyncio.run(ends())
+    gc.collect()
+    assert "a secret" not in caplog.text
 
 
 def test_memory_and_temporary_files_have_limits(database: Path, tmp_path: Path) -> None:
