@@ -122,8 +122,8 @@ _NO_TABLE = "It does not follow from counts and sums of the table that is prepar
 class SharedCatalog:
     """What all guards of one instance share: a connection, and the catalog as it was last read on it.
 
-    locked: whether the instance's configuration is locked, as an analyst's is. Then only governance changes the
-    catalog, which is read again when the ledger has another line.
+    locked: whether the instance's configuration is locked, as an analyst's is. Then only stewards' decisions change
+    what an analyst may see of the catalog, which is read again when the ledger has another one.
     """
 
     def __init__(self, own: duckdb.DuckDBPyConnection, governance: Governance) -> None:
@@ -133,7 +133,8 @@ class SharedCatalog:
         ((self.locked, self._zone),) = own.execute(_SETTINGS).fetchall()
         self._guards = 1
         self._databases: list[str] = []
-        self._everything: Everything | None = None
+        # The catalog, and the number of each database's newest decision when it was read.
+        self._everything: tuple[Mapping[str, int], Everything] | None = None
         self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
         self._states: tuple[int, Mapping[str, LedgerState]] | None = None
         # Decisions of guards without temporary tables, by statement, parameters and day; the oldest first.
@@ -173,7 +174,7 @@ class SharedCatalog:
     def forget(self) -> None:
         """Read the catalog again for the next statement: it was changed without a line in a ledger."""
         with self.lock:
-            self._known, self._states, self._databases = None, None, []
+            self._everything, self._known, self._states, self._databases = None, None, None, []
 
     def now(self) -> Now:
         """The present moment in the time zone of the instance's sessions, which none of an analyst can change."""
@@ -282,8 +283,10 @@ class SharedCatalog:
         with self.turn():
             states = self.states()
             numbers = {database: state.number for database, state in states.items()}
+            decisions = {database: state.decided for database, state in states.items()}
+            if self._everything is None or self._everything[0] != decisions or not self.locked:
+                self._everything = (decisions, read(self.own))
             if self._known is None or self._known[0] != numbers or not self.locked:
-                self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
                 releases = AvailableReleases(
@@ -297,9 +300,8 @@ class SharedCatalog:
                     self._drawn,
                 )
                 self._known = (numbers, decided, releases)
-            assert self._everything is not None
             _, governed, releases = self._known
-            seen = visible(self._everything, governed, own)
+            seen = visible(self._everything[1], governed, own)
             protected = {name: self._with_found(one) for name, one in seen.protected.items()}
             return replace(seen, protected=protected), releases, states
 
@@ -449,7 +451,7 @@ class Guard:
                 {TableName(*map(fold, one.path)): forms.invented(con, one, number) for one in decision.answers}
                 for number in _INVENTED
             ]
-        return [with_relations(decision.query or "", one) for one in known]
+        return with_relations(decision.query or "", known)
 
     def protected(self) -> Mapping[TableName, Protected]:
         """The protected tables that may be asked about, with their policies."""

@@ -1,8 +1,8 @@
 """Three lanes of tests, and a second end of versions: `python -m tests.lanes` lists what each leaves out, and why.
 
-`python -m pytest`, the README's command, runs all tests but those that are marked `ci`; CI gives its random searches
-more examples. `python -m tests.lanes LANE` runs another lane: `quick` after each change; `ci` the marked tests;
-`oldest` what the oldest supported versions can change. Further arguments go to pytest.
+`python -m pytest`, the README's command, runs all tests but those that are marked `ci`. `python -m tests.lanes LANE`
+runs another lane: `quick` after each change; `ci` the marked tests, with more examples in random searches; `oldest`
+what the oldest supported versions can change. Further arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ NOT_QUICK: Mapping[str, str] = {
     "tests/test_packaging.py": "a wheel is built, and every module imported first",
     "tests/test_silence.py": "processes are started",
     "tests/test_site.py": "Sphinx writes the whole site",
+    "tests/test_walks.py": "every command of a page is a process",
 }
 # By folder or file that reaches some of LIBRARIES: why it need not run with their oldest versions.
 NOT_OLDEST: Mapping[str, str] = {
@@ -106,6 +107,7 @@ NOT_OLDEST: Mapping[str, str] = {
     "tests/integrations/test_team_of_one.py": "tests/integrations/dbt builds a project with dbt there",
     "tests/integrations/test_warm.py": "CI runs `duckanon warm` there",
     "tests/test_docs.py": "the examples call what tests/functions tries there",
+    "tests/test_walks.py": "the commands of the pages, which tests/integrations/cli tries there",
     "tests/server/clients": "the clients speak with a server, whose own tests run there",
     "tests/server/test_concurrency.py": "threads and kills, which no library's version decides",
 }
@@ -145,26 +147,36 @@ def reached(path: Path) -> set[str]:
     """The libraries to which the imports of a file lead, also those inside of functions."""
     rest, seen, libraries = [path], {path}, set()
     while rest:
-        for name in _imported(rest.pop()):
-            own = _file(name) if name.split(".")[0] in ("duckanon", "tests") else None
-            if own is None:
-                libraries.add(name.split(".")[0])
-            elif own not in seen:
-                seen.add(own)
-                rest.append(own)
-    return libraries & LIBRARIES
+        found, own = _imported(rest.pop())
+        libraries |= found
+        rest.extend(own - seen)
+        seen |= own
+    return libraries
 
 
 @cache
-def _imported(path: Path) -> frozenset[str]:
+def _imported(path: Path) -> tuple[frozenset[str], frozenset[Path]]:
+    """Which of LIBRARIES a file imports, and which files of the repository."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             inside = (f"{node.module}.{alias.name}" for alias in node.names)
             names.update(name if _file(name) else node.module for name in inside)
-    return frozenset(names)
+    ours = {name for name in names if name.split(".")[0] in ("duckanon", "tests")}
+    files = (_file(name) for name in ours)
+    libraries = {name.split(".")[0] for name in names - ours} & LIBRARIES
+    return frozenset(libraries), frozenset(one for one in files if one is not None)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements in a node. No expression holds one, and there are many more of them."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(node, name, ())
+        for one in inside if isinstance(inside, list) else ():
+            yield one
+            yield from _statements(one)
 
 
 @cache
@@ -203,9 +215,9 @@ def left_to_ci() -> dict[tuple[str, str], int]:
 
 def listing(marked: Mapping[tuple[str, str], int]) -> Iterator[str]:
     all_lanes = lanes()
-    yield f"The README's command leaves out {sum(marked.values())} tests, and tries fewer examples than CI. CI adds:"
+    yield f"The README's command leaves out {sum(marked.values())} tests. CI adds:"
     yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in marked.items()})
-    yield "\n`quick` leaves out these too, tries fewer examples still, and leaves out:"
+    yield "\n`quick` leaves out these too, tries fewer examples, and leaves out:"
     yield from _by_reason(all_lanes["quick"].left_out)
     yield "\n`oldest` leaves out what CI adds, tries as few examples as `quick`, parts of long lists, and leaves out:"
     yield from _by_reason(all_lanes["oldest"].left_out)

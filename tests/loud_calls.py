@@ -25,6 +25,7 @@ import duckanon
 from duckanon.engines import highs, registry
 from duckanon.specification import functions
 from tests.documents import examples
+from tests.reference import FUNCTION_PAGES
 
 ROOT = Path(__file__).parents[1]
 Call = tuple[str, Callable[[], object]]
@@ -58,7 +59,7 @@ def loud(calls: Iterable[Call]) -> list[str]:
 def sql_calls() -> Iterator[Call]:
     """The examples on the page of every SQL function, and every method that an argument names."""
     for function in functions().values():
-        page = ROOT / "docs" / f"{function.name}.md"
+        page = FUNCTION_PAGES / f"{function.name}.md"
         yield function.name, partial(run, *(one.sql for one in examples(page)))
     families = registry.families()
     for name in families["kanon"]:

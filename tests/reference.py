@@ -13,17 +13,20 @@ from duckanon.engines.registry import families
 from duckanon.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
+FUNCTION_PAGES = DOCS / "functions"
+MAP = DOCS / "guarantee" / "papers-map.md"
 WIDTH = 88
 
 
 def pages() -> Iterator[tuple[Path, dict[str, str]]]:
     """Every page with generated parts, and these by name."""
     for function in functions().values():
-        yield DOCS / f"{function.name}.md", {name: part(function) for name, part in PARTS.items()}
+        yield FUNCTION_PAGES / f"{function.name}.md", {name: part(function) for name, part in PARTS.items()}
     for family, methods in families().items():
         for name, method in methods.items():
             facts = f"\n- Source: {method.source}.\n- Cost and limits: {method.limits}.\n"
             yield DOCS / "algorithms" / family / f"{name}.md", {"facts": facts}
+    yield MAP, {"functions": _functions(), "methods": _methods()}
 
 
 def written(page: str, parts: Mapping[str, str]) -> str:
@@ -93,6 +96,28 @@ def _refusals(function: Function) -> str:
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [header, ("---",) * len(header), *rows]
     return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _functions() -> str:
+    """A row for each SQL function, for a page in another folder than theirs."""
+    rows = (
+        (
+            f"[{one.name}](../functions/{one.name}.md)",
+            f"`functions/{one.module}.py`",
+            re.sub(r"\]\((\w+\.md)", r"](../functions/\1", one.source or ""),
+        )
+        for one in functions().values()
+    )
+    return _table(("function", "module", "source"), rows)
+
+
+def _methods() -> str:
+    rows = (
+        (family, f"[{name}](../algorithms/{family}/{name}.md)", method.source)
+        for family, methods in families().items()
+        for name, method in methods.items()
+    )
+    return _table(("family", "method", "source"), rows)
 
 
 PARTS: dict[str, Callable[[Function], str]] = {

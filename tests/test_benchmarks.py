@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -9,7 +10,20 @@ from dataclasses import replace
 import pytest
 
 from tests.bench import rerun
-from tests.bench.figures import PAGE, ROOT, Block, Compared, FormatError, blocks, compare, expected, moved, problems
+from tests.bench.figures import (
+    PAGE,
+    ROOT,
+    Block,
+    Compared,
+    FormatError,
+    blocks,
+    commands,
+    compare,
+    expected,
+    moved,
+    problems,
+    sections,
+)
 
 TEXT = PAGE.read_text(encoding="utf-8")
 SMALL = """# Benchmarks
@@ -70,6 +84,21 @@ def test_every_table_needs_its_comment() -> None:
     for block in (block for block in blocks(TEXT) if block.is_table):
         without = [line for at, line in enumerate(lines) if at not in block.comments]
         assert any("without the command" in one for one in problems("\n".join(without))), block.lines[0]
+
+
+def test_the_table_on_top_has_the_numbers_of_its_sections() -> None:
+    by_anchor = {anchor(heading): text for heading, text in sections(TEXT).items()}
+    rows = re.findall(r"^\| \[.*?\]\(#([\w-]+)\).*? \| (.*) \| (.*) \| (.*) \| `(.*)` \|$", TEXT, re.MULTILINE)
+    assert len(rows) >= 15
+    for section, _, peer, today, command in rows:
+        assert command in commands(by_anchor[section])
+        for number in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", f"{peer.partition(', ')[0]} {today}"):
+            standing = re.compile(rf"(?<![\d.,]){re.escape(number)}(?![\d.]|,\d)")
+            assert number == "1" or standing.search(by_anchor[section]), (section, number)
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.removeprefix("## ").lower()).replace(" ", "-")
 
 
 def test_the_commits_are_of_this_repository() -> None:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -13,18 +11,18 @@ from duckanon.integrations.cli.console import converse
 from duckanon.integrations.terminal.session import Session
 from duckanon.specification import functions
 from tests.documents import cells, examples, run
-from tests.extras import needs
-from tests.walk import shell, steps, walk
+from tests.reference import FUNCTION_PAGES
+from tests.walk import READERS, shell
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TUTORIAL = ROOT / "docs" / "tutorial.md"
-RECORD = ROOT / "docs" / "record.md"  # tests/integrations/record walks it
+WALKS = [ROOT / "docs" / "learn" / f"{name}.md" for name in READERS]  # tests/test_walks.py walks them
+RECORD = ROOT / "docs" / "how-to" / "record.md"  # tests/integrations/record walks it
 
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page not in (TUTORIAL, RECORD) and any(True for _ in examples(page))],
+    [page for page in PAGES if page not in (*WALKS, RECORD) and any(True for _ in examples(page))],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_examples(own_con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,27 +34,10 @@ def test_examples(own_con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: p
             assert cells(drawn) == cells(example.printed), example.sql
 
 
-def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs("report")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("NO_COLOR", "1")
-    shutil.copy(ROOT / "sql" / "examples" / "voters.csv", tmp_path)
-    taken = steps(TUTORIAL)
-    assert len(taken) == 33
-    today = datetime.now(UTC).date().isoformat()
-    for step, printed in walk(taken, "survey.duckdb"):
-        assert step.printed is None or printed.replace(today, "2026-02-03") == step.printed, step.typed
-    for file in ("records.parquet", "shares.csv", "sizes.csv", "ledger.csv"):
-        assert file in Path("statement.txt").read_text(encoding="utf-8")
-    assert "main.residents" in Path("report.html").read_text(encoding="utf-8")
-    assert "vote" not in duckdb.read_parquet("records.parquet").columns
-
-
 def test_the_commands_of_the_audit_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each leaves with the status that the page promises, on models of which one lets records out."""
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "audit-in-ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "audit-in-ci.md").read_text(encoding="utf-8")
     models = tmp_path / "models"
     models.mkdir()
     (models / "fine.sql").write_text("SELECT 1")
@@ -97,7 +78,7 @@ def test_the_readme_shows_what_the_console_prints(
 
 def test_every_sql_function_has_a_page_with_an_example() -> None:
     for name in functions():
-        assert any(f"{name}(" in example.sql for example in examples(ROOT / "docs" / f"{name}.md")), name
+        assert any(f"{name}(" in example.sql for example in examples(FUNCTION_PAGES / f"{name}.md")), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -106,7 +87,7 @@ def test_links(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "architecture.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "contributing/architecture.md"])
 def test_code_that_contributors_read_about_exists(page: str) -> None:
     """Paths and dotted names in backticks and in the picture of the rooms, down to the class and its method."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
 
+import duckanon
 from tests import extras
 
 ROOT = Path(__file__).parents[1]
@@ -37,15 +37,38 @@ def run(code: str, path: Path | None, cwd: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, unpacked."""
-    from hatchling.builders.wheel import WheelBuilder
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, which `python -m build` makes first and makes the wheel of."""
+    from hatchling.builders.sdist import SdistBuilder
 
-    folder = tmp_path_factory.mktemp("wheel")
-    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
-    with zipfile.ZipFile(built) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
+    (built,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("sdist")), versions=["standard"])
+    return Path(built)
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What pip installs from the source archive alone: no checkout is there."""
+    folder = tmp_path_factory.mktemp("installed")
+    options = "--quiet --no-deps --no-index --no-build-isolation --no-compile --disable-pip-version-check".split()
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), str(sdist)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_source_archive_is_the_same_bytes_whenever_it_is_built(sdist: Path, tmp_path: Path) -> None:
+    from hatchling.builders.sdist import SdistBuilder
+
+    (again,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    assert Path(again).read_bytes() == sdist.read_bytes()
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {duckanon.__version__}\n" in cited
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"\nlicense: {project['license']}\n" in cited
+    assert f"## {duckanon.__version__}" in (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
 
 
 def test_the_wheel_carries_the_sql(wheel: Path) -> None:

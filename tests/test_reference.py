@@ -8,7 +8,8 @@ import pytest
 
 from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.registry import families
-from tests.reference import DOCS, pages, written
+from duckanon.specification import functions
+from tests.reference import DOCS, MAP, pages, written
 
 ROOT = DOCS.parent
 
@@ -34,12 +35,12 @@ def test_each_algorithm_has_a_page_and_no_other_thing_has(family: str) -> None:
     # Three baselines of one idea, in a registry of their own, share a page.
     assert set(found) == set(families()[family]) | ({"freeform"} if family == "kanon" else set())
     assert family != "kanon" or all(f"`{name}`" in found["freeform"] for name in FREEFORM)
-    overview = (DOCS / OVERVIEWS[family]).read_text(encoding="utf-8")
+    overview = (DOCS / "algorithms" / OVERVIEWS[family]).read_text(encoding="utf-8")
     for name, text in found.items():
         assert text.startswith(f"# {name}: ")
         for part in ("**Guarantee.** ", "**When to use it.** ", "\nCode: ", " Tests: "):
             assert part in text, (name, part)
-        assert f"](algorithms/{family}/{name}.md)" in overview, f"{OVERVIEWS[family]} does not link to {name}"
+        assert f"]({family}/{name}.md)" in overview, f"{OVERVIEWS[family]} does not link to {name}"
 
 
 def test_no_page_is_lost() -> None:
@@ -63,7 +64,7 @@ def test_a_part_without_a_place_is_noticed() -> None:
 
 
 def test_the_map_of_the_papers_names_what_exists() -> None:
-    text = (DOCS / "papers-map.md").read_text(encoding="utf-8")
+    text = (DOCS / "guarantee" / "papers-map.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", text)
     assert len(named) > 100
     for file, test in named:
@@ -80,3 +81,10 @@ def test_the_map_of_the_papers_names_what_exists() -> None:
                 r"/(\w+\.py)\)", (DOCS / "algorithms" / family / f"{name}.md").read_text(encoding="utf-8")
             )
             assert name == "auto" or used & set(code), f"{family}/{name} is not on the map"
+
+
+@pytest.mark.parametrize("page", [MAP, DOCS / "comparison.md"], ids=lambda page: page.stem)
+def test_every_function_and_method_has_a_row(page: Path) -> None:
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    named = set(re.findall(r"[`\[](\w+)[`\]]", "\n".join(rows)))
+    assert {*functions(), *(name for methods in families().values() for name in methods)} - named == set()

@@ -17,6 +17,7 @@ FETCHED = re.compile(
     r"""|<link\b(?![^>]*rel=["'](?:canonical|author|license)["'])[^>]*\bhref=["']?(?:https?:)?//"""
     r"""|url\(\s*["']?(?:https?:)?//|@import\s+["'](?:https?:)?//"""
 )
+LEADS = re.compile(r"""<meta http-equiv="refresh" content="0; url=([^"]+)">""")
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,15 @@ def test_every_page_is_there(site: Path) -> None:
     assert pages <= {page.relative_to(site) for page in site.rglob("*.html")}
     sidebar = (site / "README.html").read_text(encoding="utf-8")
     assert [str(page) for page in pages if f'href="{page}"' not in sidebar and page.name != "README.html"] == []
+
+
+def test_old_addresses_lead_to_pages(site: Path) -> None:
+    leads = {page.name: found[1] for page in site.glob("*.html") if (found := LEADS.search(page.read_text("utf-8")))}
+    assert len(leads) == 74
+    assert {page for page in leads.values() if not (site / page).is_file()} == set()
+    assert {old: page for old, page in leads.items() if Path(page).name != old} == {
+        "tutorial.html": "learn/officer.html"
+    }
 
 
 def test_nothing_comes_from_elsewhere(site: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from duckanon.integrations.error_sentences import sentence
 from duckanon.specification import Column, Function, functions
 from tests.documents import examples
-from tests.reference import DOCS
+from tests.reference import FUNCTION_PAGES
 
 FUNCTIONS = functions().values()
 EXAMPLES = Path(__file__).parents[1] / "sql" / "examples"
@@ -32,7 +32,7 @@ def test_its_example_returns_these_columns(
     con: duckdb.DuckDBPyConnection, function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(EXAMPLES)
-    shown = next(one.sql for one in examples(DOCS / f"{function.name}.md") if f"{function.name}(" in one.sql)
+    shown = next(one.sql for one in examples(FUNCTION_PAGES / f"{function.name}.md") if f"{function.name}(" in one.sql)
     call = called(shown, function.name)
     for statement in con.extract_statements(shown):
         if function.name in statement.query:

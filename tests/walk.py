@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,6 +17,7 @@ from duckanon.integrations.error_sentences import is_told, sentence
 from duckanon.integrations.terminal.session import Session
 
 ROOT = Path(__file__).parents[1]
+READERS = ("analyst", "analytics-engineer", "auditor", "contributor", "officer", "operator")
 BLOCK = re.compile(r"^```(sql|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
@@ -58,11 +60,14 @@ def _console(session: Session, typed: str) -> str:
 
 def shell(typed: str) -> subprocess.CompletedProcess[str]:
     """Run shell commands; `python` is this one, and `duckanon` that of this checkout."""
-    ours = f'python() {{ "{sys.executable}" "$@"; }}\nduckanon() {{ python -m duckanon.integrations.cli "$@"; }}'
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        ["sh", "-c", f"{ours}\n{typed}"], env=environment, capture_output=True, text=True, check=False
-    )
+    with tempfile.TemporaryDirectory() as programs:
+        for name, module in (("python", ""), ("duckanon", "-m duckanon.integrations.cli ")):
+            program = Path(programs) / name
+            program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module}"$@"\n', encoding="utf-8")
+            program.chmod(0o755)
+        path = os.pathsep.join((programs, os.environ["PATH"]))
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(["sh", "-c", typed], env=environment, capture_output=True, text=True, check=False)
 
 
 def _shell(typed: str) -> str:

@@ -29,7 +29,8 @@ class Terms:
 
     variables, given, value: of a table of counts or of shares; no value: a k-anonymous table. digits, base: how its
     numbers were rounded. accept_changes: publish although the records have changed since an earlier publication.
-    suppressed: the column that says which counts are suppressed. perturbation: how counts were changed by cell key.
+    suppressed: the column that says which numbers are suppressed. sum: the column of the protected table that these add
+    up; None: they count records. perturbation: how counts were changed by cell key.
     width: how far apart the least and the largest count must be that readers hold for possible, where it is small.
     """
 
@@ -42,6 +43,7 @@ class Terms:
     suppressed: str | None = None
     perturbation: Perturbation | None = None
     width: int = 1
+    sum: str | None = None
 
     @property
     def kind(self) -> str:
@@ -58,13 +60,18 @@ class Terms:
         """The columns that identify a cell of a table of numbers."""
         return (*self.given, *self.variables)
 
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of the protected table from which it can be computed."""
+        return self.columns if self.sum is None else (*self.columns, self.sum)
+
 
 @dataclass(frozen=True)
 class Earlier:
     """An earlier publication of the same table. copy: its full name in SQL; None if it was withdrawn.
 
     columns: of the copy. same: whether the records are still those from which it was made. content: a hash of the copy.
-    suppressed, perturbation, width: as in Terms.
+    suppressed, perturbation, width, sum: as in Terms.
     """
 
     name: str
@@ -80,6 +87,12 @@ class Earlier:
     suppressed: str | None = None
     perturbation: Perturbation | None = None
     width: int = 1
+    sum: str | None = None
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of the protected table from which it can be computed."""
+        return (*self.given, *self.variables, *([] if self.sum is None else [self.sum]))
 
     @property
     def exact(self) -> bool:

@@ -38,6 +38,7 @@ from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.publication_masked import check_masked
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
+from duckanon.functions.publication_sums import check_values_unknown
 from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
 from duckanon.functions.sqltext import unit_of
 
@@ -45,6 +46,7 @@ _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 # Tables of counts that say less than counts: they are audited by what readers hold for possible.
 MASKED = ("suppressed", "perturbed")
+_OTHER_DIGITS = "round to other digits: a share lies half-way between two rounded ones, so all are audited as exact"
 
 
 def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -78,8 +80,7 @@ def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         )
     shown = list(candidate.columns)
     for one in candidate.earlier:
-        columns = (*one.given, *one.variables)
-        if not one.same or not is_computed(con, columns, candidate.of, candidate.release, shown):
+        if not one.same or not is_computed(con, one.read, candidate.of, candidate.release, shown):
             _refuse(
                 candidate,
                 f"{one.name} is published, and its numbers cannot be computed from this table, so both together may "
@@ -97,8 +98,9 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
     if any(follows(candidate, one) for one in candidate.earlier):
         return
     for one in copies:
-        if one.same and one.copy and is_computed(con, terms.columns, candidate.of, one.copy, one.columns):
+        if one.same and one.copy and is_computed(con, terms.read, candidate.of, one.copy, one.columns):
             return
+    check_values_unknown(candidate)
     _check_elsewhere(candidate)
     if copies:
         _refuse(
@@ -133,6 +135,7 @@ def follows(candidate: Candidate, one: Earlier) -> bool:
 def _as_said(terms: Terms, one: Earlier) -> bool:
     same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
     same &= (terms.suppressed, terms.perturbation) == (one.suppressed, one.perturbation)
+    same &= terms.sum == one.sum
     return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
 
 
@@ -146,17 +149,19 @@ def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_u
         return
     problem = _together(con, candidate, list(named.values()))
     if problem:
-        _refuse_together(candidate, problem)
+        _refuse_together(con, candidate, problem)
     if candidate.terms.kind not in MASKED:
         _check_alone(con, candidate, half_up)
 
 
-def _refuse_together(candidate: Candidate, problem: str) -> NoReturn:
+def _refuse_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, problem: str) -> NoReturn:
     ways = ["leave variables out or make them coarser"]
     if candidate.terms.kind == "suppressed":
         ways.append(f"suppress with n := {max(candidate.policy.small, candidate.policy.k)} or more")
     if candidate.terms.kind == "perturbed":
         ways.append("perturb with a larger max_deviation and variance")
+    if candidate.terms.digits is not None and _has_half(con, candidate):
+        ways.append(_OTHER_DIGITS)
     if not candidate.earlier:
         _refuse(candidate, f"it is not proven safe: {problem}. To publish it, {', or '.join(ways)}")
     names = _names(candidate.earlier)
@@ -232,6 +237,8 @@ def _check_alone(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: 
         if fewer.variables and not _problems(con, replace(candidate, terms=fewer), False):
             ways.append(name)
     way = f"Without {' or '.join(ways)} it would be safe" if ways else "Leave columns out, or make their values coarser"
+    if terms.digits is not None and not half_up and _has_half(con, candidate):
+        way += f", or {_OTHER_DIGITS}"
     _refuse(candidate, f"{'; '.join(problems)}. {way}")
 
 
@@ -372,6 +379,17 @@ def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
     except InvalidInput:
         return _exact(row, count, candidate.policy, candidate.terms.width)
     return _known(found.lower, found.upper, count, candidate.policy.small, candidate.terms.width)
+
+
+def _has_half(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
+    """Whether a true share lies half-way between two rounded ones, where readers do not know all totals anyway."""
+    if candidate.totals:
+        return False
+    row, count, _ = _cells(con, candidate)
+    whole, scale = np.bincount(row, count)[row], 10 ** (candidate.terms.digits or 0)
+    # In integers of any size.
+    pairs = zip(count.tolist(), whole.tolist(), strict=True)
+    return any(2 * scale * part % int(total) == 0 and 2 * scale * part // int(total) % 2 for part, total in pairs)
 
 
 def _known(lower: _Ints, upper: _Ints, count: _Ints, small: int, width: int) -> _Bools:

@@ -1,12 +1,14 @@
 """Whether a table with suppressed cells, or one of perturbed counts, is what the protected table gives.
 
-Suppressed tables must have the true number in every other cell. Perturbed ones must be what `cell_key` makes of the
-records as they are, so that a cell has one change in all tables.
+Suppressed tables must have the true number in every other cell; of sums more is asked (`publication_sums`). Perturbed
+ones must be what `cell_key` makes of the records as they are, so that a cell has one change in all tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -16,6 +18,7 @@ from duckanon.catalog.publication import Candidate, Perturbation
 from duckanon.errors import InvalidInput
 from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
 from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
+from duckanon.functions.publication_sums import amount, check_summed, check_sums
 from duckanon.functions.schema import is_number
 from duckanon.functions.suppressed_tables import LEVELS, Margin, margins
 
@@ -51,20 +54,22 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
     hidden = terms.suppressed or ""
     named = {fold(name) for name in candidate.columns}
     levels = LEVELS if set(LEVELS) <= named else ()
-    _check_columns(
-        candidate, [*levels, terms.value or "", hidden], "publish what suppress gives without audit := true, of counts"
-    )
+    _check_columns(candidate, [*levels, terms.value or "", hidden], "publish what suppress gives without audit := true")
     if next(kind for name, kind in candidate.columns.items() if fold(name) == fold(hidden)) != "BOOLEAN":
         raise InvalidInput(f'Column "{hidden}" must hold true or false: whether a cell is suppressed.')
-    found = [
-        cell for one in margins(con, candidate.release, named, terms.variables) for cell in _cells(con, candidate, one)
-    ]
+    if terms.sum is not None:
+        check_summed(con, candidate)
+    every = margins(con, candidate.release, named, terms.variables)
+    found = [cell for one in every for cell in _cells(con, candidate, one)]
     wrong = sum(not is_right for is_right in found)
     if wrong:
         raise InvalidInput(
-            f"{wrong} of the {len(found)} cells neither are suppressed nor hold what {candidate.label} has: the number "
-            "of its records, where a cell that is missing is zero. Make the release again from the table as it is."
+            f"{wrong} of the {len(found)} cells neither are suppressed nor hold what {candidate.label} has: the "
+            f"{'number of its records' if terms.sum is None else 'sum of ' + terms.sum}, where a cell that is missing "
+            "is zero. Make the release again from the table as it is."
         )
+    if terms.sum is not None:
+        check_sums(con, candidate, every)
 
 
 def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> list[bool]:
@@ -91,15 +96,16 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     if listed > MOST:
         raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    counted = f"SELECT {', '.join([*keys, 'system.main.count(*) AS _dk_n'])} FROM {candidate.of}{by}"
+    measure = "system.main.count(*)" if terms.sum is None else f"system.main.sum({amount(candidate)})"
+    counted = f"SELECT {', '.join([*keys, f'{measure} AS _dk_n'])} FROM {candidate.of}{by}"
     shown = f"SELECT {', '.join([*keys, f'CAST({value} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
     cells = con.execute(f"SELECT coalesce(_dk_n, 0), _dk_p, _dk_hidden FROM {matched(counted, shown, keys)}").fetchall()
     return [bool(is_hidden) or _is(text, count) for count, text, is_hidden in cells]
 
 
-def _is(text: str | None, count: int) -> bool:
-    """Whether a cell without a number is empty, or its number is the count."""
-    return count == 0 if text is None else number(text) == count
+def _is(text: str | None, true: int | Decimal) -> bool:
+    """Whether a cell without a number is empty, or its number is the true one."""
+    return true == 0 if text is None else number(text) == Fraction(true)
 
 
 # --- perturbed --------------------------------------------------------------------------------------------------------

@@ -115,7 +115,13 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             "A table of counts is published rounded, suppressed or perturbed, and not several of these: leave given "
             "and base out, and one of suppressed and key."
         )
-    return Terms(by, within, value, digits, base, asked["accept_changes"], suppressed, perturbation, asked["width"])
+    if asked["sum"] is not None and suppressed is None:
+        raise InvalidInput(
+            "Sums are published with suppressed cells only: say suppressed := 'suppressed', or leave sum out."
+        )
+    return Terms(
+        by, within, value, digits, base, asked["accept_changes"], suppressed, perturbation, asked["width"], asked["sum"]
+    )
 
 
 def _publish(publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 from duckanon.catalog.names import fold, identifier, literal
@@ -43,14 +44,14 @@ _RULES: Mapping[str, Mapping[str, int]] = {
 _DECIDED = ("row_level", "col_level", "by_level", "suppressed", "cost")
 
 
-def register(on: Instance, host: Host) -> None:  # noqa: ARG001
+def register(on: Instance, host: Host) -> None:
     """Put the functions behind suppress on a database instance."""
     from duckanon.functions.suppress_engine import answer, codes_above
 
     on.function(Suppress)
     register_check(on, "suppress", _check, Suppress)
     register_engine(on, "_dk_suppress_codes", codes_above, "found", row_type(_CODES), Suppress)
-    register_engine(on, "_dk_suppress", answer, "found", row_type(_FOUND), Suppress)
+    register_engine(on, "_dk_suppress", partial(answer, host.progress), "found", row_type(_FOUND), Suppress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +299,8 @@ class Suppress(Request):
         top = f"system.main.max(amount, {self.largest})" if self.largest else "NULL"
         places = ", ".join(f"node_{one.place}" for one in self.crossed)
         contributors = "system.main.count(*) FILTER (WHERE amount > 0)"
-        owner = "coalesce(system.main.any_value(unit) FILTER (WHERE amount > 0), 0)"
+        # A unit is 0 or more, as the hash of the number 0 is: what comes of it here is not 0, which stands for nobody.
+        owner = "coalesce(-1 - system.main.any_value(unit) FILTER (WHERE amount > 0), 0)"
         measures = f"system.main.sum(amount) AS amount, {contributors} AS contributors, {top} AS largest"
         measures += f", {owner} AS owner"
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from duckanon.engines.suppression.system import Layout
     from duckanon.engines.suppression.table import Dimension
     from duckanon.functions.suppress import Suppress
+    from duckanon.functions.udf import Progress
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -39,14 +41,16 @@ def codes_above(request: Suppress, place: pa.Scalar, codes: pa.Scalar, used: pa.
     return lists(list(found), [pa.array(v, pa.string() if k in texts else pa.int64()) for k, v in found.items()])
 
 
-def answer(request: Suppress, cells: pa.Scalar, dimensions: pa.Scalar, apriori: pa.Scalar) -> pa.Array:
-    """What becomes of each cell of all tables."""
+def answer(
+    progress: Progress, request: Suppress, cells: pa.Scalar, dimensions: pa.Scalar, apriori: pa.Scalar
+) -> pa.Array:
+    """What becomes of each cell of all tables. progress: called with the name of the step, and its share done."""
     from duckanon.engines.suppression.problem import counted
     from duckanon.engines.suppression.suppress import suppress
 
     layout = _layout(request, dimensions)
     one = _problem(request, layout, cells.values, apriori.as_py() if apriori.is_valid else [])
-    found = suppress(one)
+    found = suppress(one, progress=partial(progress, "suppress"))
     there = len(layout.places)
     if found.undecided.any():
         raise DuckanonError(

@@ -1,4 +1,4 @@
-"""A table of counts with suppressed cells, as `suppress` returns it: its margins, and which of their cells are hidden.
+"""A table of counts or sums with suppressed cells, as `suppress` returns it: its margins, and which cells are hidden.
 
 Totals stand in the same table as their parts. `row_level` and `col_level` say by how many of the row columns and column
 columns a row is counted: all rows of one pair of levels are a margin. Without these two columns there is one margin.
@@ -19,11 +19,15 @@ LEVELS = ("row_level", "col_level")
 
 @dataclass(frozen=True)
 class Margin:
-    """Counts by some variables. levels: which rows of the table they are, as SQL. total: whether it has parts."""
+    """Numbers by some variables. levels: which rows of the table they are, as SQL. total: whether it has parts.
+
+    rows: how many of the variables identify a row of the printed table; the others identify a column.
+    """
 
     variables: tuple[str, ...]
     levels: str
     total: bool
+    rows: int
 
 
 def margins(
@@ -35,7 +39,7 @@ def margins(
     that do not fit them.
     """
     if not set(LEVELS) <= {fold(name) for name in columns}:
-        return [Margin(tuple(variables), "true", False)]
+        return [Margin(tuple(variables), "true", False, len(variables))]
     found = con.execute(f"SELECT DISTINCT row_level, col_level FROM {relation} ORDER BY ALL").fetchall()
     if not found or any(one is None or one < 0 for pair in found for one in pair):
         raise InvalidInput("row_level and col_level say how many columns identify a cell: publish what suppress gives.")
@@ -47,7 +51,7 @@ def margins(
         )
     parts = tuple(variables)
     return [
-        Margin((*parts[:row], *parts[rows : rows + col]), _are(row, col), (row, col) != (rows, cols))
+        Margin((*parts[:row], *parts[rows : rows + col]), _are(row, col), (row, col) != (rows, cols), row)
         for row, col in sorted(found, key=lambda pair: (sum(pair), pair))
     ]
 

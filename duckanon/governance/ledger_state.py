@@ -183,7 +183,7 @@ class Publication:
     of the protected table as it was then, which analysts never see. totals: whether the audit assumed that readers know
     the number of records behind each row of shares. changes: whether the steward accepted that the records had changed
     since an earlier publication. withdrawn: whether it can no longer be read; later audits still count it. suppressed,
-    perturbation, width: as in Terms.
+    perturbation, width, sum: as in Terms.
     """
 
     name: str
@@ -207,6 +207,7 @@ class Publication:
     suppressed: str | None = None
     perturbation: Perturbation | None = None
     width: int = 1
+    sum: str | None = None
 
     @property
     def exact(self) -> bool:
@@ -224,10 +225,12 @@ class LedgerState:
     on a table before it had a policy, as of a population without a name. publications: by folded name. preparations: by
     the key of what was measured. opened: the columns of each open table; an open schema is (schema, ALL_TABLES).
     allotments: what a user may spend of a population's budget. spent_by: what a user has spent of it; both by user and
-    population. changed: the number of the newest line that changed a policy in place.
+    population. changed: the number of the newest line that changed a policy in place. decided: that of the newest line
+    that is a steward's decision, and no charge.
     """
 
     number: int = 0
+    decided: int = 0
     changed: int = 0
     tables: Mapping[Identity, TablePolicy] = field(default_factory=dict)
     members: Mapping[Identity, str] = field(default_factory=dict)
@@ -327,7 +330,8 @@ class LedgerState:
 
     def after(self, line: Line) -> LedgerState:
         """The state after one more line."""
-        return replace(_AFTER[line.action](self, line), number=line.number)
+        decided = self.decided if line.action == "charge" else line.number
+        return replace(_AFTER[line.action](self, line), number=line.number, decided=decided)
 
 
 def _charge(state: LedgerState, line: Line) -> LedgerState:

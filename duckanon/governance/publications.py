@@ -255,9 +255,9 @@ def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str
 
 
 def _masked(terms: Terms) -> dict[str, Any]:
-    """What the ledger says of suppression, perturbation and width, where there is any."""
+    """What the ledger says of suppression, perturbation, width and the summed column, where there is any."""
     perturbed = None if terms.perturbation is None else asdict(terms.perturbation)
-    found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width}
+    found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width, "sum": terms.sum}
     return {name: value for name, value in found.items() if value not in (None, 1)}
 
 
@@ -265,7 +265,7 @@ class _Changed(Exception):
     """The release, the records or the policy changed since the audit: audit again."""
 
 
-_SHOWN = ("kind", "value", "digits", "base", "width", "edition", "day", "withdrawn")
+_SHOWN = ("kind", "value", "sum", "digits", "base", "width", "edition", "day", "withdrawn")
 _NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
 
 
@@ -353,6 +353,7 @@ def _earlier(database: str, one: Publication, records: str) -> Earlier:
         one.suppressed,
         one.perturbation,
         one.width,
+        one.sum,
     )
 
 
@@ -380,7 +381,10 @@ def _told(candidate: Candidate) -> str:
         return f"{candidate.name}, a k-anonymous table of {candidate.label}"
     given = f" within {', '.join(terms.given)}" if terms.given else ""
     by = ", ".join(terms.variables) or "nothing"
-    what = {"suppressed": "counts with suppressed cells", "perturbed": "perturbed counts"}.get(terms.kind, terms.kind)
+    numbers = "counts" if terms.sum is None else f"sums of {terms.sum}"
+    what = {"suppressed": f"{numbers} with suppressed cells", "perturbed": "perturbed counts"}.get(
+        terms.kind, terms.kind
+    )
     return f"{candidate.name}, {what} of {candidate.label} by {by}{given}"
 
 

@@ -56,7 +56,7 @@ class DuckanonMagics(Magics):
 
     @magic_arguments()
     @argument("database", nargs="?", help="the file to open, or :memory:; without it cells run where the last did")
-    @argument("-r", "--role", choices=["steward", "analyst"], help="who works here; see docs/analyst.md")
+    @argument("-r", "--role", choices=["steward", "analyst"], help="who works here; see docs/how-to/analyst.md")
     @argument("-c", "--connection", help="a variable that holds a connection of duckanon.connect, to use that one")
     @argument("--read-only", action="store_true", help="open the file to read only")
     @argument("-o", "--output", help="the variable to keep the last result in; then it is not shown")

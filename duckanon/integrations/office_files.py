@@ -7,9 +7,10 @@ pyarrow is.
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -316,33 +317,44 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
 
 
+def workbook(sheet: str, rows: Iterable[Sequence[Any]]) -> bytes:
+    """A workbook of one sheet. Raises InvalidInput where the extra is missing."""
+    out = io.BytesIO()
+    with _explained(Path(f"{sheet}.xlsx"), "written"):
+        from openpyxl import Workbook
+
+        book = Workbook(write_only=True)
+        _fill(book.create_sheet(sheet), rows)
+        book.save(out)
+    return out.getvalue()
+
+
 def _to_workbook(path: Path, table: pa.Table, labels: Labels) -> None:
     from openpyxl import Workbook
-    from openpyxl.cell import WriteOnlyCell
 
     if table.num_rows > _MOST_ROWS:
         raise InvalidInput(f"A sheet of Excel holds {_MOST_ROWS:,} records: write a .csv or .parquet file instead.")
     book = Workbook(write_only=True)
-
-    def cells(sheet: Any, row: Sequence[Any]) -> list[Any]:
-        made = []
-        for value in row:
-            cell = WriteOnlyCell(sheet, value=value)
-            if isinstance(value, str):
-                cell.data_type = "s"  # a text that begins with = is no formula
-            made.append(cell)
-        return made
-
     sheet = book.create_sheet("records")
-    sheet.append(cells(sheet, table.column_names))
+    _fill(sheet, [table.column_names])
     for batch in table.to_batches():
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            sheet.append(cells(sheet, row))
+        _fill(sheet, zip(*(column.to_pylist() for column in batch.columns), strict=True))
     if labels.variables or labels.values:
         about = book.create_sheet(_LABELS_SHEET)
-        for line in [("column", "label", "value", "value's label"), *_listed(labels, table.column_names)]:
-            about.append(cells(about, line))
+        _fill(about, [("column", "label", "value", "value's label"), *_listed(labels, table.column_names)])
     book.save(path)
+
+
+def _fill(sheet: Any, rows: Iterable[Sequence[Any]]) -> None:
+    """Append rows to a sheet."""
+    from openpyxl.cell import WriteOnlyCell
+
+    for row in rows:
+        cells = [WriteOnlyCell(sheet, value=value) for value in row]
+        for cell, value in zip(cells, row, strict=True):
+            if isinstance(value, str):
+                cell.data_type = "s"  # a text that begins with = is no formula
+        sheet.append(cells)
 
 
 def _listed(labels: Labels, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -6,7 +6,8 @@ no record is read, and nothing is charged or drawn. Tools ask for the columns of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -21,6 +22,7 @@ from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.metadata import shown_type
 
 _ENDS = ("low", "high")
+_MARK = "_dk_relation"
 
 
 def is_empty(query: Node) -> bool:
@@ -99,13 +101,22 @@ def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> st
     return str(query.sql(DIALECT, comments=False, normalize_functions=False))
 
 
-def with_relations(text: str, queries: Mapping[TableName, str]) -> str:
-    """A query with other queries in place of some tables. queries: by the tables' full names."""
-    query = sqlglot.parse_one(text, read=DIALECT)
+def with_relations(text: str, several: Sequence[Mapping[TableName, str]]) -> list[str]:
+    """A query with other queries in place of some tables, in several ways. several: queries by the tables' full names.
+
+    The query is read and written once, with places that the text does not have: all that follow are put into these.
+    """
+    query, mark = sqlglot.parse_one(text, read=DIALECT), _MARK
+    while mark in text:
+        mark += "_"
+    places: list[TableName] = []
     for node in nodes_of(query, exp.Table):
-        if named(node) in queries:
-            _hold(node, sqlglot.parse_one(queries[named(node)], read=DIALECT))
-    return str(query.sql(DIALECT, comments=False, normalize_functions=False))
+        if any(named(node) in one for one in several):
+            _hold(node, exp.Var(this=f"{mark}{len(places)}_"))
+            places.append(named(node))
+    written = str(query.sql(DIALECT, comments=False, normalize_functions=False))
+    place = re.compile(f"{mark}([0-9]+)_")
+    return [place.sub(lambda found, one=one: one[places[int(found[1])]], written) for one in several]  # type: ignore[misc]
 
 
 def _replace(node: Node, columns: Mapping[str, str]) -> None:

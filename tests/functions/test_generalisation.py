@@ -151,7 +151,6 @@ def common(tree: Sequence[Sequence[str]], values: set[str]) -> tuple[str, int]:
     return "*", len(tree)
 
 
-@settings(max_examples=3 * settings().max_examples)
 @given(calls())
 def test_every_method_releases_bands_and_labels(shared: duckdb.DuckDBPyConnection, told: dict[str, Any]) -> None:
     con = shared

@@ -387,6 +387,22 @@ def test_shares_are_audited_as_counts_where_counts_are_sold(con: duckdb.DuckDBPy
     )
 
 
+def test_a_share_that_is_half_way_is_told(con: duckdb.DuckDBPyConnection) -> None:
+    """One of eight is .125: rounded down, all shares are audited as exact ones, and other digits are the way out."""
+    con.execute("CREATE TABLE t AS SELECT (i >= 8)::INTEGER AS town, i IN (0, 8, 9, 10, 11) AS ill FROM range(29) r(i)")
+    con.execute("SELECT protect('t', epsilon := 1, public := ['town', 'ill'], small := 3, k := 3)").fetchall()
+    con.execute(
+        "CREATE TABLE exact AS SELECT town, ill, count(*) / sum(count(*)) OVER (PARTITION BY town) AS share FROM t "
+        "GROUP BY town, ill"
+    ).fetchall()
+    halves = "round(share - CASE WHEN town = 0 AND ill THEN 0.001 ELSE 0 END, 2)"
+    for name, rounded in (("down", halves), ("one", "round(share, 1)")):
+        con.execute(f"CREATE TABLE {name} AS SELECT town, ill, {rounded} AS share FROM exact").fetchall()
+    call = "publish('{}', variables := ['ill'], given := ['town'], value := 'share', digits := {})"
+    assert "or round to other digits: a share lies half-way between two" in refused(con, call.format("down", 2))
+    assert "half-way" not in said(con, call.format("one", 1))
+
+
 def test_rounded_shares_and_counts(protected: duckdb.DuckDBPyConnection) -> None:
     call = shares(protected, "r", "disease", "county", ", digits := 1")
     assert "rounded to 1 decimals" in refused(protected, call)

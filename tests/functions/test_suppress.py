@@ -297,3 +297,11 @@ def test_a_sum_of_one_cannot_be_ten_percent_less() -> None:
     records = [(0, 0, 1), (0, 1, 9), (0, 1, 9), (0, 1, 9), (1, 0, 9), (1, 0, 9), (1, 0, 9), *[(1, 1, 9)] * 3]
     assert not narrower(records, floor=True)
     assert [(value, lower) for value, lower, _ in narrower(records, floor=False)] == [(1, 1.0)]
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, float]] = []
+    with duckanon.connect(progress=lambda step, share: told.append((step, share))) as con:
+        con.execute("FROM suppress('sql/examples/voters.csv', ['party'], ['tv_news'])").fetchall()
+    assert {step for step, _ in told} == {"suppress"}
+    assert told[-1][1] == 1.0

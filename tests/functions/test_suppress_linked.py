@@ -375,11 +375,14 @@ def test_what_it_refuses(records: Con, call: str, says: str) -> None:
 
 
 def test_what_one_contributor_gave_to_several_cells(con: Con) -> None:
-    """Alone in two cells of a column, a holding is protected in each, and in what the two add up to."""
+    """Alone in two cells of a column, a holding is protected in each, and in what the two add up to.
+
+    Its number is 0, whose hash is 0 too.
+    """
     con.execute(
         "CREATE TABLE t AS SELECT a, b, v, 100 + row_number() OVER () AS company FROM (VALUES ('x', 1, 50), "
         "('y', 1, 60), ('z', 2, 90), ('z', 1, 80), ('x', 2, 70), ('y', 2, 70)) c(a, b, v), range(4) "
-        "UNION ALL VALUES ('p', 1, 40, 7), ('q', 1, 30, 7), ('p', 2, 90, 8), ('q', 2, 95, 9), ('p', 2, 94, 10), "
+        "UNION ALL VALUES ('p', 1, 40, 0), ('q', 1, 30, 0), ('p', 2, 90, 8), ('q', 2, 95, 9), ('p', 2, 94, 10), "
         "('q', 2, 93, 11)"
     ).fetchall()
     call = (

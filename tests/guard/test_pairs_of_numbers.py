@@ -114,7 +114,7 @@ def test_no_noise_makes_an_error(tmp_path: Path) -> None:
     path = made(tmp_path / "x.duckdb", "0.05")
     told = ", ".join(f"{name}(y, x)" for name in FUNCTIONS)
     with duckanon.connect(path, role="analyst") as con:
-        for least in range(590, 600):
+        for least in (590, 597, 599):
             for row in con.execute(f"SELECT {told} FROM t WHERE u > {least} GROUP BY k").fetchall():
                 known: list[Any] = [float(one) for one in row if one is not None]
                 assert all(map(isfinite, known))

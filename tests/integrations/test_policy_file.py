@@ -239,7 +239,7 @@ def test_numbers_are_read_exactly() -> None:
 
 def test_the_example_of_the_page() -> None:
     """The file that the page of policy files shows sets up a database that has its tables."""
-    page = (Path(__file__).parents[2] / "docs" / "policy-files.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "policy-files.md").read_text(encoding="utf-8")
     text = page.partition("```toml\n")[2].partition("```")[0]
     with duckanon.connect(role="steward") as con:
         con.execute("CREATE TABLE counties AS SELECT unnest(['A', 'B']) AS name")

@@ -19,7 +19,7 @@ from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.integrations.sqlalchemy import analyst
 from tests.integrations.protected import COUNT, RECORDS, make
 
-PAGE = Path(__file__).parents[2] / "docs" / "sqlalchemy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "sqlalchemy.md"
 
 
 def answers() -> AbstractContextManager[Any]:

@@ -18,6 +18,7 @@ import duckanon
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import marginals
 from duckanon.releases.preparations import FollowingQuestion, PreparationQuestion
+from tests.amounts import many
 from tests.engines.seeded import Seeded
 from tests.noninterference.__main__ import compare
 from tests.noninterference.harness import Comparison, Sent, injecting
@@ -60,7 +61,7 @@ def test_nothing_differs(pair: Pair) -> None:
         answers = pair.first._guard.decide(sql).answers
         assert answers
         assert all(isinstance(one, FollowingQuestion) for one in answers), sql
-    compare(comparison, random.Random(8), [], 100)
+    compare(comparison, random.Random(8), [], many(100))
     assert comparison.look()
     assert not comparison.differences, comparison.differences[0]
     assert not comparison.unexpected, comparison.unexpected[0]

@@ -16,7 +16,7 @@ from duckanon.rewrite.algebra.scalars import ARITHMETIC, FUNCTIONS, OTHER_NAMES
 from duckanon.rewrite.algebra.times import PARTS, UNITS
 from tests.rewrite.test_filters import COLUMNS, KINDS, VALUES, admitted, chosen, fill
 
-PAGE = Path(__file__).parents[2] / "docs" / "analyst.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "analyst.md"
 # Each function of the list as it is called, with {} for a column.
 CALLS = {
     **{name: [f"{name}({{}})"] for name in ("lower", "upper", "reverse", "length", "strlen")},

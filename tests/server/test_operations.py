@@ -21,7 +21,7 @@ from tests import extras
 from tests.server.certificates import certificate
 from tests.server.served import Served, add_users, serving
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 
 
 def shown(served: Served, trusted: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -129,11 +129,11 @@ def test_the_answers_are_compared(served: Served) -> None:
             assert problem(answer(con, wrong), wrong)
 
 
-def catalog_answers(path: Path) -> list[tuple[str, list[object]]]:
-    """All recorded statements about the catalog with what they answer, on one database."""
+def catalog_answers(path: Path, recorded: Iterable[str]) -> list[tuple[str, list[object]]]:
+    """The recorded statements of some programs about the catalog with what they answer, on one database."""
     found = []
     with serving(path) as served, served.login("ana") as con:
-        for program in programs():
+        for program in recorded:
             for one in sent(program):
                 if one.kind == "catalog" and "pg_backend_pid" not in one.text:
                     result = answer(con, one)
@@ -144,7 +144,8 @@ def catalog_answers(path: Path) -> list[tuple[str, list[object]]]:
     return found
 
 
-def test_the_catalog_tells_nothing_of_what_is_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", sampled(range(4), 4))
+def test_the_catalog_tells_nothing_of_what_is_closed(tmp_path: Path, first: int) -> None:
     """The same statements on databases that differ in records, in closed tables, views, macros, types and schemas."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -161,4 +162,5 @@ def test_the_catalog_tells_nothing_of_what_is_closed(tmp_path: Path) -> None:
         "DELETE FROM persons WHERE id % 3 = 0",
         "ALTER TABLE closed ADD COLUMN more INTEGER",
     )
-    assert catalog_answers(one) == catalog_answers(two)
+    recorded = [*programs()][first::4]
+    assert catalog_answers(one, recorded) == catalog_answers(two, recorded)

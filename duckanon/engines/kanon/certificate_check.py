@@ -1,9 +1,9 @@
 """Whether prices prove a bound, from the table and the prices alone; no code is shared with the search for prices.
 
 Classes of k records are enough: a larger one has the mean price, and at least the mean loss, of the k among them. By
-branch and bound (docs/kanon-methods.md): a node of the search is how far its classes reach at least from their dearest
-point in each direction (up, down, away in a hierarchy, to a category), and the candidates for them. On each attribute
-a class loses how far it reaches in all directions, at most the attribute's cap.
+branch and bound (docs/algorithms/kanon-methods.md): a node of the search is how far its classes reach at least from
+their dearest point in each direction (up, down, away in a hierarchy, to a category), and the candidates for them. On
+each attribute a class loses how far it reaches in all directions, at most the attribute's cap.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ Deviations are whole numbers, and are checked as such. All limits are numbers of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from duckanon.cancellation import check
 from duckanon.engines.suppression.attacker import Target
 from duckanon.engines.suppression.blocks import Deviation, reached
-from duckanon.engines.suppression.neighbourhood import Neighbourhoods
+from duckanon.engines.suppression.neighbourhood import Neighbourhoods, Reach
 from duckanon.engines.suppression.problem import DOWN, UP, Problem
 from duckanon.engines.suppression.solver import Program, whole_optimum
 
@@ -26,18 +26,33 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# Neighbourhoods: the second one is for what the first does not protect. In many dimensions they begin smaller: there
-# are that many cells in each at most.
-_WIDTHS, _MOST_NEAR, _MOST_WIDE = (3, 4, 6, 8, 12, 20, 40), 2000, 8000
-_LEAST_NEAR = 150
 # A unit through a cell that costs nothing, in shares of the least cost: short ways are better than long ones.
 _DETOUR = 1e-3
 # A deviation in halves or thirds is whole when it is doubled or trebled.
 _MULTIPLES = (1, 2, 3, 4, 6)
+# Targets between two reports of progress: some tenths of a second.
+_TOLD = 100
 # What a solver's answer may be off.
 _NOTHING = 1e-7
-# How often all deviations are sought again.
-_PASSES = 1
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Which neighbourhoods are tried. least, most: cells of each. fractions: see `Covering.widen`."""
+
+    reaches: tuple[Reach, ...]
+    least: int
+    most: int
+    fractions: bool = False
+
+
+# Cells beside the target's own, and then sums above it, too, with those beside them.
+_BESIDE = tuple(Reach(width, 0) for width in (3, 4, 6, 8, 12))
+_ABOVE = tuple(Reach(width, 1) for width in (2, 3, 4, 6, 12)) + tuple(Reach(width, 9) for width in (2, 4, 8, 20, 40))
+# Where small neighbourhoods do not suffice, large ones hold cheaper deviations than those just large enough.
+_NEAR = _Search(_BESIDE, 150, 2000)
+_FAR = _Search(_BESIDE + _ABOVE, 1500, 2000)
+_WIDEST = _Search(_BESIDE + _ABOVE, 1500, 8000, fractions=True)
 
 
 @dataclass
@@ -56,6 +71,8 @@ class Covering:
         self._near = Neighbourhoods(problem)
         self._columns = problem.table.equations.tocsc()
         self._uses = np.zeros(problem.table.cells, dtype=np.int64)
+        # What it costs to use each cell now.
+        self._price = np.where(problem.always, 0.0, problem.cost)
         self._served: list[_Use | None] = [None] * len(targets)
         self._of: dict[int, list[int]] = {}
         for number, one in enumerate(targets):
@@ -76,22 +93,31 @@ class Covering:
         """The targets without a deviation."""
         return [one for one, use in zip(self._targets, self._served, strict=True) if use is None]
 
-    def cover(self) -> None:
-        """Serve every target, the largest demands first."""
-        for number in range(len(self._targets)):
-            check()
-            if self._served[number] is None:
-                self._serve(number)
+    def cover(self, progress: Callable[[float], None] = lambda _: None) -> None:
+        """Serve the targets that cells nearby protect, the largest demands first, then those that need cells far away.
 
-    def improve(self) -> None:
-        """Seek again the deviations with cells that no other one uses, the dearest first."""
-        for _ in range(_PASSES):
-            uses = list({id(use): use for use in self._served if use is not None}.values())
-            own = [self._own_cost(use) for use in uses]
-            for at in sorted(range(len(uses)), key=lambda i: -own[i]):
+        The others come last, when most cells that they need are used already. progress: called with the share that is
+        done, each of four passes being taken for a fourth.
+        """
+        for part, search in enumerate((_NEAR, _FAR)):
+            count = len(self._targets)
+            for number in range(count):
                 check()
-                if self._own_cost(uses[at]) > 0:
-                    self._replace(uses[at])
+                if number % _TOLD == 0:
+                    progress((2 * part + number / count) / 4)
+                if self._served[number] is None:
+                    self._serve(number, search)
+            self._improve()
+            progress((part + 1) / 2)
+
+    def _improve(self) -> None:
+        """Seek again the deviations with cells that no other one uses, the dearest first."""
+        uses = list({id(use): use for use in self._served if use is not None}.values())
+        own = [self._own_cost(use) for use in uses]
+        for at in sorted(range(len(uses)), key=lambda i: -own[i]):
+            check()
+            if self._own_cost(uses[at]) > 0:
+                self._replace(uses[at])
 
     def widen(self, cells: Ints) -> bool:
         """Seek further deviations for the targets of cells that stay too narrow. False if none is found.
@@ -102,30 +128,38 @@ class Covering:
         for number in (number for cell in cells.tolist() for number in self._of.get(cell, ())):
             check()
             before, self._served[number] = self._served[number], None
-            more |= self._serve(number, _MOST_WIDE, fractions=True)
+            more |= self._serve(number, _WIDEST)
             self._served[number] = self._served[number] or before
         return more
 
-    def _serve(self, number: int, most: int = _MOST_NEAR, *, fractions: bool = False) -> bool:
-        """Use a cheap deviation for a target. most: cells in its neighbourhood. fractions: see `widen`."""
-        target, price = self._targets[number], self._price()
-        near = 0
-        for width in _WIDTHS:
-            cells = self._near.around(target.cell, width, price)
-            if len(cells) == near or (len(cells) < _LEAST_NEAR and width < _WIDTHS[-1]):
-                continue
-            near = len(cells)
-            if near > most:
-                return False
-            found = self._cheapest(target, cells, price, fractions=fractions and width > _WIDTHS[2])
+    def _serve(self, number: int, search: _Search) -> bool:
+        """Use a cheap deviation for a target."""
+        target = self._targets[number]
+        for cells in self._neighbourhoods(target, search):
+            found = self._cheapest(target, cells, fractions=search.fractions)
             if found is not None:
                 self._take(found)
                 return True
         return False
 
-    def _price(self) -> Floats:
-        """What it costs to use each cell now."""
-        return np.where(self.pattern, 0.0, self._problem.cost)
+    def _neighbourhoods(self, target: Target, search: _Search) -> Iterator[Ints]:
+        """The neighbourhoods to try, each larger than the one before; the largest if all have too few cells."""
+        few, size = np.zeros(0, dtype=np.int64), 0
+        for reach in search.reaches:
+            cells = self._near.around(target, reach, self._price)
+            if search.least <= len(cells) <= search.most and len(cells) > size:
+                size = len(cells)
+                yield cells
+            elif len(few) < len(cells) < search.least:
+                few = cells
+        if size == 0 and len(few):
+            yield few
+
+    def _use(self, cells: Ints, times: int) -> None:
+        """Note that so many deviations more, or fewer, use the cells."""
+        self._uses[cells] += times
+        free = (self._uses[cells] > 0) | self._problem.always[cells]
+        self._price[cells] = np.where(free, 0.0, self._problem.cost[cells])
 
     def _take(self, found: Deviation) -> None:
         """Use a deviation, and its opposite where there is room for it, for all open targets that they protect."""
@@ -138,26 +172,26 @@ class Covering:
             for n in use.owners:
                 self._served[n] = use
             if use.owners:
-                self._uses[one.cells] += 1
+                self._use(one.cells, 1)
 
     def _replace(self, use: _Use) -> None:
         """Seek a cheaper deviation for the targets of one; keep that one if there is none."""
         before = self._own_cost(use)
-        self._uses[use.deviation.cells] -= 1
+        self._use(use.deviation.cells, -1)
         for n in use.owners:
             self._served[n] = None
         taken: list[_Use] = []
         for n in use.owners:
-            if self._served[n] is None and self._serve(n):
+            if self._served[n] is None and self._serve(n, _FAR):
                 served = self._served[n]
                 assert served is not None
                 taken.append(served)
         if any(self._served[n] is None for n in use.owners) or self._cost_of(taken) >= before - 1e-9:
             for one in taken:
-                self._uses[one.deviation.cells] -= 1
+                self._use(one.deviation.cells, -1)
             for n in use.owners:
                 self._served[n] = use
-            self._uses[use.deviation.cells] += 1
+            self._use(use.deviation.cells, 1)
 
     def _own_cost(self, use: _Use) -> float:
         """The cost of the cells that no other deviation uses."""
@@ -176,7 +210,7 @@ class Covering:
         room = self._problem.room
         return bool((one.units <= room[UP][one.cells]).all() and (-one.units <= room[DOWN][one.cells]).all())
 
-    def _cheapest(self, target: Target, cells: Ints, price: Floats, *, fractions: bool = False) -> Deviation | None:
+    def _cheapest(self, target: Target, cells: Ints, *, fractions: bool = False) -> Deviation | None:
         """A cheap deviation of these cells that protects the target, or None."""
         among = self._columns[:, cells]
         touched = np.unique(among.indices)
@@ -186,7 +220,7 @@ class Covering:
         upper, lower = np.minimum(room, 4 * demand), np.zeros(2 * width)
         ahead, back = (at, width + at) if target.direction == UP else (width + at, at)
         lower[ahead], upper[ahead], upper[back] = demand, demand, 0.0
-        unit = np.concatenate([price[cells], price[cells]]) + _DETOUR
+        unit = np.concatenate([self._price[cells], self._price[cells]]) + _DETOUR
         found = _solved(unit / np.maximum(1.0, np.minimum(upper, demand)), lower, upper, rows)
         if found is None:
             return None
@@ -199,7 +233,7 @@ class Covering:
         whole = self._whole(cells, rows, moved, lower, np.floor(upper))
         if whole is None and fractions:
             used = cells[np.abs(moved) > _NOTHING]
-            self._uses[used] += 1
+            self._use(used, 1)
             return Deviation(used, np.zeros(len(used), dtype=np.int64))
         return whole
 

@@ -6,14 +6,28 @@ back where they differ in two, and so on. So a neighbourhood is itself a crossin
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.suppression.problem import Problem
+from duckanon.engines.suppression.attacker import Target
+from duckanon.engines.suppression.problem import DOWN, UP, Problem
 from duckanon.engines.suppression.table import Axis
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far a neighbourhood goes. width: how many nodes beside each are taken, the cheapest.
+
+    levels: how many sums above the cell's own node are taken with those beside them, in each hierarchy.
+    """
+
+    width: int
+    levels: int
 
 
 class Neighbourhoods:
@@ -27,18 +41,20 @@ class Neighbourhoods:
         self._keys = self._places @ self._strides
         self._added = _added_sums(problem, len(self._places))
         self._may = problem.always | problem.free
+        # How far a cell may deviate both ways.
+        self._room = np.minimum(problem.room[UP], problem.room[DOWN])
         self._parts = [[_parts(axis) for axis in one.hierarchies] for one in self._dimensions]
 
-    def around(self, cell: int, width: int, cost: Floats) -> Ints:
-        """The cells of a crossing around one. width: how many nodes beside each are taken, the cheapest.
+    def around(self, target: Target, reach: Reach, cost: Floats) -> Ints:
+        """The cells of a crossing around a target's. cost: shape (cells,), of using a cell."""
+        return self._around(target.cell, target.demand, reach, cost)
 
-        cost: shape (cells,), of using a cell.
-        """
+    def _around(self, cell: int, demand: int, reach: Reach, cost: Floats) -> Ints:
         if cell >= len(self._places):
-            parts = [self.around(part, width, cost) for part in self._added[cell]]
+            parts = [self._around(part, demand, reach, cost) for part in self._added[cell]]
             return np.unique(np.concatenate([np.array([cell]), *parts]))
         place = self._places[cell]
-        chosen = [self._nodes(d, place, width, cost) for d in range(len(self._dimensions))]
+        chosen = [self._nodes(d, place, demand, reach, cost) for d in range(len(self._dimensions))]
         keys = np.zeros(1, dtype=np.int64)
         for nodes, stride in zip(chosen, self._strides.tolist(), strict=True):
             keys = (keys[:, None] + nodes * stride).ravel()
@@ -52,21 +68,26 @@ class Neighbourhoods:
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[at] == keys, at, -1)
 
-    def _nodes(self, d: int, place: Ints, width: int, cost: Floats) -> Ints:
-        """The nodes of a dimension: the cell's own, some beside it with their parts, from some width on wider ones."""
+    def _nodes(self, d: int, place: Ints, demand: int, reach: Reach, cost: Floats) -> Ints:
+        """The nodes of a dimension: the cell's own, some beside it with their parts, and sums with those beside them.
+
+        Where the cells beside one cannot take up the demand, its sum has to: then that is taken, too.
+        """
         own = int(place[d])
         found = {own}
         for axis, parts in zip(self._dimensions[d].hierarchies, self._parts[d], strict=True):
-            self._below(d, own, parts, place, width, cost, found)
-            node, wider = own, width
+            self._below(d, own, parts, place, reach.width, cost, found)
+            node, width, left = own, reach.width, reach.levels
             while (parent := int(axis.parents[node])) >= 0:
-                for beside in self._cheapest(d, parts[parent], place, wider, cost, node):
-                    found.add(beside)
-                    self._below(d, beside, parts, place, max(2, width // 2), cost, found)
-                if width < _WIDE:
+                beside = self._usable(d, parts[parent], place, node)
+                for one in self._cheapest(beside, width, cost):
+                    found.add(one)
+                    self._below(d, one, parts, place, max(2, width // 2), cost, found)
+                if left == 0 and self._room[beside[1]].sum() >= demand:
                     break
+                left = max(0, left - 1)
                 found.add(parent)
-                node, wider = parent, max(2, wider // 2)
+                node, width = parent, max(2, width // 2)
         return np.array(sorted(found), dtype=np.int64)
 
     def _below(
@@ -74,25 +95,24 @@ class Neighbourhoods:
     ) -> None:
         """Parts of a sum, and parts of these: one may take up what the sum does."""
         while node in parts:
-            cheapest = self._cheapest(d, parts[node], place, width, cost, -1)
+            cheapest = self._cheapest(self._usable(d, parts[node], place, -1), width, cost)
             if not cheapest:
                 return
             found.update(cheapest)
             node = cheapest[0]
 
-    def _cheapest(self, d: int, nodes: Ints, place: Ints, width: int, cost: Floats, but: int) -> list[int]:
-        """Nodes at which a cell that differs in this dimension alone is cheap."""
+    def _usable(self, d: int, nodes: Ints, place: Ints, but: int) -> tuple[Ints, Ints]:
+        """The nodes at which a cell that differs in this dimension alone may deviate, and these cells."""
         base = int(place @ self._strides) - int(place[d]) * int(self._strides[d])
         cells = self._found(base + nodes * int(self._strides[d]))
         usable = (cells >= 0) & (nodes != but)
         usable[usable] = self._may[cells[usable]]
-        nodes, cells = nodes[usable], cells[usable]
-        order = np.argsort(cost[cells], kind="stable")[:width]
-        return [int(one) for one in nodes[order]]
+        return nodes[usable], cells[usable]
 
-
-# From this width on a neighbourhood has wider sums than the cell, too.
-_WIDE = 20
+    def _cheapest(self, usable: tuple[Ints, Ints], width: int, cost: Floats) -> list[int]:
+        """The nodes whose cells cost least, that many at most."""
+        nodes, cells = usable
+        return [int(one) for one in nodes[np.argsort(cost[cells], kind="stable")[:width]]]
 
 
 def _added_sums(problem: Problem, placed: int) -> dict[int, list[int]]:

@@ -13,7 +13,7 @@ checks these. All limits are numbers of steps, not seconds: the pattern is the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,11 @@ _MOST_CUTS = 1500
 _ALL_ENDS = 6000
 # The relaxation has a program for each target in each round: up to so many targets, and targets times cells.
 _MOST_TARGETS, _RELAXED = 300, 4_000_000
+# It has a program for each sensitive cell, over all suppressed ones. In three dimensions and more, where these are no
+# flows, that takes seconds for so many cells times cells, and minutes for a million.
+_MOST_ENDS = 60_000
+# The shares of the work that the relaxation is taken to be, and all before the audit.
+_FIRST, _SOUGHT = 0.4, 0.9
 # Rounds in which cells that the audit leaves open are protected by more cells.
 _ROUNDS = 4
 # Cells that the relaxation suppresses for that share at least are a good start.
@@ -87,15 +92,16 @@ class Suppression:
         return 0.0 if self.cost <= self.bound else (self.cost - self.bound) / max(self.bound, 1e-12)
 
 
-def suppress(problem: Problem, effort: int = 1) -> Suppression:
+def suppress(problem: Problem, effort: int = 1, progress: Callable[[float], None] = lambda _: None) -> Suppression:
     """A pattern that protects every primary cell.
 
-    effort: how much work the search for the cheapest may take; 0 repairs what the relaxation suggests.
+    effort: how much work the search for the cheapest may take; 0 repairs what the relaxation suggests. progress: called
+    with the share that is done, roughly.
     Raises InvalidInput for a negative effort, and Infeasible if no pattern protects.
     """
     if effort < 0:
         raise InvalidInput("The effort of a suppression is a whole number, 0 or more.")
-    search = _Search(problem)
+    search = _Search(problem, progress)
     if search.large:
         bound, solver_bound, optimal = 0.0, 0.0, False
         pattern, found = search.cover()
@@ -103,6 +109,7 @@ def suppress(problem: Problem, effort: int = 1) -> Suppression:
         bound = search.relax()
         pattern, found, optimal = search.choose(effort)
         solver_bound = search.solver_bound
+    progress(1.0)
     shape, cells = problem.table.units.shape, found.cells
     return Suppression(
         problem.primary.reshape(shape),
@@ -133,8 +140,8 @@ def under_protected(problem: Problem, found: Intervals) -> Bools:
 
 
 class _Search:
-    def __init__(self, problem: Problem) -> None:
-        self._problem, self._master = problem, Master(problem)
+    def __init__(self, problem: Problem, progress: Callable[[float], None]) -> None:
+        self._problem, self._master, self._progress = problem, Master(problem), progress
         self._everything = problem.always | problem.free
         self._all = all_targets(problem)
         self._targets, self._known = protected_together(problem, problem.always, self._all)
@@ -153,8 +160,7 @@ class _Search:
         """A pattern of deviations, and its audit."""
         targets = self._targets
         covering = Covering(self._problem, targets)
-        covering.cover()
-        covering.improve()
+        covering.cover(lambda share: self._progress(_SOUGHT * share))
         covering.widen(np.unique([one.cell for one in covering.open_]).astype(np.int64))
         for _ in range(_ROUNDS):
             pattern = covering.pattern
@@ -165,11 +171,12 @@ class _Search:
         return pattern, found
 
     def _audited(self, pattern: Bools, known: Sequence[Deviation]) -> Intervals:
-        """The primary cells' intervals: all of each, or as much as is demanded where the table is large."""
+        """The primary cells' intervals: all of each, or as much as is demanded where that is too much work."""
         problem = self._problem
-        if problem.table.cells <= _ALL_ENDS and not self.large:
-            return audited(problem, pattern)
         cells = np.flatnonzero(problem.primary)
+        is_quick = len(problem.table.dimensions) <= 2 or len(cells) * int(pattern.sum()) <= _MOST_ENDS
+        if problem.table.cells <= _ALL_ENDS and is_quick and not self.large:
+            return audited(problem, pattern)
         published = Published.of(problem.table, pattern, problem.least, problem.most)
         low, high = (problem.table.flat - problem.lower)[cells], (problem.table.flat + problem.upper)[cells]
         witnesses = [Witness(one.cells, sign * one.units) for one in known for sign in (1, -1)]
@@ -182,6 +189,8 @@ class _Search:
             check()
             decided = self._master.solve()
             bounds.append(decided.bound)
+            # Nobody knows how many rounds there will be.
+            self._progress(_FIRST * (1 - 0.9 ** len(bounds)))
             slow = len(bounds) > _PATIENCE and decided.bound < bounds[-1 - _PATIENCE] * (1 + _PROGRESS)
             if not self._separate(decided.pattern) or slow:
                 self._relaxed = decided.pattern
@@ -193,6 +202,7 @@ class _Search:
         starts, work = [self._problem.always | (self._relaxed > _HALF)], 0
         while work < effort * _WORK and len(self._master.cuts) <= _MOST_CUTS:
             check()
+            self._progress(_FIRST + (_SOUGHT - _FIRST) * work / (effort * _WORK))
             whole = self._master.choose(_NODES)
             work += whole.work + _ROUND
             self.solver_bound = max(self.solver_bound, whole.bound)

@@ -21,7 +21,7 @@ Command = Callable[..., None]
 
 # A meaning that only refers to the argument of the same name of another function.
 _REFERENCE = re.compile(r"as in \[\w+\]\((\w+)\.md\)")
-_LINK = re.compile(r"\[([^]]+)\]\((?:([\w-]+)\.md)?(?:#[\w-]*)?\)")
+_LINK = re.compile(r"\[([^]]+)\]\((?:(?:\.\./)?([\w/-]+)\.md)?(?:#[\w-]*)?\)")
 _CODE = re.compile(r"`([^`]*)`")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 policy = typer.Typer(no_args_is_help=True, help="A database's policies as a TOML file, for version control.")
 Database = Annotated[Path, typer.Argument(metavar="PATH", help="The DuckDB database.")]
 PolicyToml = Annotated[Path, typer.Argument(metavar="FILE", help="The policies, as TOML.")]
-_HEADING = "Policies of {}. What each line means: docs/policy-files.md."
+_HEADING = "Policies of {}. What each line means: docs/how-to/policy-files.md."
 
 
 def init(

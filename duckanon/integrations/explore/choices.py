@@ -119,6 +119,20 @@ class Choices:
             raise InvalidInput(f"{name} must be one of {', '.join(allowed)}.")
         return found
 
+    def words(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
+        """Some words of a list, one at least, in the list's order."""
+        found = self._take(name)
+        if not isinstance(found, list) or not found or not all(one in allowed for one in found):
+            raise InvalidInput(f"{name} must be some of {', '.join(allowed)}.")
+        return tuple(one for one in allowed if one in found)
+
+    def percent(self, name: str) -> Decimal | None:
+        """A number above 0 and at most 100, exactly as it was typed, or none."""
+        found = self._number(self._take(name), name)
+        if found is not None and not 0 < found <= 100:
+            raise InvalidInput(f"{name} must be above 0 and at most 100.")
+        return found
+
     def epsilon(self, name: str = "epsilon") -> Fraction:
         """An epsilon, exactly as it was typed."""
         found = self._take(name)

@@ -15,6 +15,7 @@ from duckanon.integrations.explore.catalog import Catalog
 from duckanon.integrations.explore.choices import Choices
 from duckanon.integrations.explore.jobs import Job, Jobs, Lane, Running
 from duckanon.integrations.explore.questions import questions
+from duckanon.integrations.explore.questions.suppressed_tables import ForPrint
 from duckanon.integrations.explore.release_kinds import KINDS
 from duckanon.integrations.explore.releases import Plans, make, planned
 from duckanon.integrations.explore.report_page import report_page
@@ -39,7 +40,7 @@ class Explorer:
     """A session about one file. Raises as `Source`; close it at the end.
 
     Work that tells its progress runs in the lane `long`, quick questions in `short`, and simulations in a database of
-    their own. report: the latest privacy report, as HTML.
+    their own. report: the latest privacy report, as HTML. printed: the latest table for print, with the file's name.
     """
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
@@ -51,6 +52,7 @@ class Explorer:
         }
         self.jobs = Jobs(self._lanes)
         self.report: str | None = None
+        self.printed: tuple[str, bytes] | None = None
         self._plans = Plans()
         self._kinds = questions()
         self._seen = monotonic()
@@ -123,6 +125,18 @@ class Explorer:
         def work(run: Running) -> object:
             self.report = report_page(run.con, self.source)
             return {"bytes": len(self.report)}
+
+        return self.jobs.ask("long", work)
+
+    def print_table(self, given: object) -> Job:
+        """The job that writes a suppressed table for print, to be fetched as `printed`. Raises InvalidInput."""
+        choices = Choices(given, self.catalog)
+        wanted = ForPrint.read(choices)
+        choices.finish()
+
+        def work(run: Running) -> object:
+            self.printed = wanted.name, wanted.file(run)
+            return {"name": wanted.name, "bytes": len(self.printed[1])}
 
         return self.jobs.ask("long", work)
 

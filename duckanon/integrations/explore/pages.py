@@ -48,7 +48,10 @@ def application(explorer: Explorer) -> Starlette:
     async def report(_: Request) -> Response:
         return _report(explorer)
 
-    gets = {**dict.fromkeys(files, file), "/session": session, "/report": report}
+    async def printed(_: Request) -> Response:
+        return _printed(explorer)
+
+    gets = {**dict.fromkeys(files, file), "/session": session, "/report": report, "/printed": printed}
     posts = [
         Route(address, _posted(handler, known), methods=["POST"]) for address, (handler, known) in jobs.handlers.items()
     ]
@@ -58,9 +61,20 @@ def application(explorer: Explorer) -> Starlette:
 def _report(explorer: Explorer) -> Response:
     if explorer.report is None:
         return JSONResponse({"error": "No report has been made yet."}, 404)
-    name = f"{explorer.source.path.stem}-report.html".encode("ascii", "replace").decode().replace('"', "")
-    told = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(explorer.report, media_type="text/html", headers=told)
+    return _download(explorer.report, f"{explorer.source.path.stem}-report.html", "text/html")
+
+
+def _printed(explorer: Explorer) -> Response:
+    if explorer.printed is None:
+        return JSONResponse({"error": "No table has been made for print yet."}, 404)
+    name, content = explorer.printed
+    return _download(content, name, "application/octet-stream")
+
+
+def _download(content: str | bytes, name: str, kind: str) -> Response:
+    """A file to save. name: its name, from which other signs than ASCII's are left out."""
+    plain = "".join(one for one in name.encode("ascii", "replace").decode() if one.isprintable() and one not in '"\\/')
+    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
 
 
 class _Jobs:
@@ -77,6 +91,7 @@ class _Jobs:
             "/plan": (self._plan, {"kind", "given"}),
             "/confirm": (self._confirm, {"nonce"}),
             "/write-report": (self._write_report, set()),
+            "/print": (self._print, {"given"}),
             "/poll": (self._poll, {"job"}),
             "/cancel": (self._cancel, {"job"}),
         }
@@ -92,6 +107,9 @@ class _Jobs:
 
     async def _write_report(self, _: Any) -> Job | None:
         return self._explorer.write_report()
+
+    async def _print(self, given: Any) -> Job | None:
+        return self._explorer.print_table(given.get("given"))
 
     async def _poll(self, given: Any) -> Job | None:
         return self._explorer.jobs.find(given.get("job"))

@@ -18,6 +18,7 @@ from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.explore.catalog import Column, Table
 from duckanon.integrations.explore.choices import Choices, names
 from duckanon.integrations.explore.questions.generalising import Generalised
+from duckanon.integrations.explore.suppressing import Suppressing
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -144,5 +145,32 @@ class Sizes:
         return None
 
 
-Kind = Copy | Shares | Sizes
-KINDS: dict[str, type[Kind]] = {"copy": Copy, "shares": Shares, "sizes": Sizes}
+@dataclass(frozen=True)
+class Suppressed:
+    """A table of counts or sums with suppressed cells."""
+
+    asked: Suppressing
+    epsilon: Fraction | None = None
+    suffix: str = "suppressed"
+    is_call: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, choices: Choices) -> Self:
+        return cls(Suppressing.read(choices))
+
+    @property
+    def table(self) -> Table:
+        return self.asked.table
+
+    def query(self, of: str | None = None) -> str:
+        return self.asked.query(of)
+
+    def published(self) -> dict[str, object] | None:
+        asked = self.asked
+        summed = asked.value.name if asked.value else None
+        by = names([*asked.rows, *asked.cols])
+        return {"variables": by, "value": "value", "suppressed": "suppressed", "sum": summed}
+
+
+Kind = Copy | Shares | Sizes | Suppressed
+KINDS: dict[str, type[Kind]] = {"copy": Copy, "shares": Shares, "sizes": Sizes, "suppressed": Suppressed}

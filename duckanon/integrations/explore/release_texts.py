@@ -24,7 +24,9 @@ def dbt_model(kind: Kind) -> str:
     query = _JINJA.sub('{{ "{" }}', kind.query(of=_MARK))
     name = kind.table.name.replace("\\", "\\\\").replace('"', '\\"')
     query = query.replace(_MARK, f'{{{{ ref("{name}") }}}}')
-    return "{{ config(materialized='table') }}\n\n" + (query if query.startswith("SELECT") else f"SELECT *\n{query}")
+    return "{{ config(materialized='table') }}\n\n" + (
+        query if query.startswith(("SELECT", "WITH")) else f"SELECT *\n{query}"
+    )
 
 
 def command(kind: Kind, source: Source, out: str, statements: list[str]) -> str:

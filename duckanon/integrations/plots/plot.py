@@ -53,7 +53,7 @@ def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any)
     """A picture of a result of a function that is listed in PICTURES.
 
     data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it
-    is given, it follows from the columns. options: see docs/pictures.md; `title` for all kinds; `cols`, `counts`
+    is given, it follows from the columns. options: see docs/how-to/pictures.md; `title` for all kinds; `cols`, `counts`
     and `small` for bounds; `truth` and `epsilon` for sizes; `places`, `id`, `features`, `metric` and `secrets` for map,
     which is drawn where `places` is given. A notebook shows the picture; `save` writes it as SVG or PNG.
     Raises InvalidInput for what is no such result, for an unknown option, and where matplotlib is missing.

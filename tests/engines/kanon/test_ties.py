@@ -10,7 +10,7 @@ from duckanon.engines.kanon.ties import shuffled
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=4, max_size=40),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=4, max_size=24),
     st.integers(2, 4),
     st.randoms(use_true_random=False),
 )

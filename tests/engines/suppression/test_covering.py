@@ -6,11 +6,13 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from duckanon.engines.suppression import suppress as search
 from duckanon.engines.suppression.audit import Published, Witness, witnessed
-from duckanon.engines.suppression.problem import Problem
+from duckanon.engines.suppression.problem import Problem, problem
+from duckanon.engines.suppression.requested import attainable, with_requested
 from duckanon.engines.suppression.suppress import suppress
 from duckanon.engines.suppression.table import Table
 from duckanon.errors import Infeasible, InvalidInput
 from tests.amounts import many
+from tests.bench.suppression_data import crossed
 from tests.engines.suppression import plain
 from tests.engines.suppression.strategies import NESTED, problems
 
@@ -33,6 +35,33 @@ def test_patterns_of_deviations_protect(drawn: Problem) -> None:
     # What is told was attained.
     assert (lower[found.cells] <= found.lower).all()
     assert (found.upper <= upper[found.cells]).all()
+
+
+def test_in_three_dimensions_many_ends_are_not_all_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was suppressed before comes back as sensitive: then each cell has a table for what is demanded of it."""
+    table, demanded = crossed(((2, 2), (2, 2), (2, 1)), 60)
+    one = problem(table, demanded)
+    earlier = suppress(one)
+    pattern = (earlier.primary | earlier.secondary).ravel()
+    asked = pattern & ~one.primary
+    again = problem(table, with_requested(demanded, table.flat, asked, 10.0), keep=~pattern & (table.flat > 0))
+    again = attainable(again, asked)
+    assert suppress(again).exact.any()
+    monkeypatch.setattr(search, "_MOST_ENDS", 0)
+    found = suppress(again)
+    assert not found.exact.any()
+    assert not found.undecided.any()
+    assert (found.primary.ravel() == pattern).all()
+
+
+@pytest.mark.parametrize("most", [300, -1])
+def test_progress_grows_to_the_end(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    table, demanded = crossed(((2, 3), (2, 3), (2, 1)), 300)
+    told: list[float] = []
+    monkeypatch.setattr(search, "_MOST_TARGETS", most)
+    suppress(problem(table, demanded), progress=told.append)
+    assert told == sorted(told)
+    assert (len(told) > 3, told[-1]) == (True, 1.0)
 
 
 def published() -> tuple[Published, np.ndarray]:

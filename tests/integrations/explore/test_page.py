@@ -18,9 +18,9 @@ from duckanon.integrations.reading import Reading
 from tests.extras import needs
 from tests.integrations.explore.pages import enter, protected, serving
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 PICTURES = "DUCKANON_PICTURES" in os.environ
-STEPS = ["table", "variables", "k", "designs", "groups", "compare", "release"]
+STEPS = ["table", "variables", "k", "designs", "groups", "suppress", "compare", "release"]
 # No request of Chromium's own, which the test would take for one of the page.
 FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
   --disable-component-update --disable-sync""".split()
@@ -187,6 +187,10 @@ def _look_at_noise_rows_and_texts(it: Watched) -> None:
     page.get_by_text("nothing was charged, and shop.duckdb was not read").wait_for()
     it.check()
     it.picture("groups")
+
+    it.go("suppress")
+    page.get_by_text("cells are sensitive").wait_for()
+    it.check()
 
     it.go("compare")
     page.get_by_text("944 records in 153 classes").wait_for()
@@ -369,6 +373,41 @@ def test_a_file_of_households_at_400_pixels(browser: Any, tmp_path: Path) -> Non
         it.check()
         it.close()
         context.close()
+
+
+def test_a_suppressed_table_from_its_rules_to_print(it: Watched) -> None:
+    page = it.page
+    page.goto(f"{it.base}#suppress?table=voters&down=party&right=tv_news")
+    it.shown("suppress")
+    page.get_by_text("9 cells are sensitive, and 4 more are suppressed to protect them.").wait_for()
+    cells = page.get_by_role("group", name="Cells", exact=True)
+    assert cells.get_by_text("x", exact=True).count() == 13
+    assert (cells.locator("td.primary").count(), cells.locator("td.secondary").count()) == (9, 4)
+    page.evaluate("scrollTo(0, document.querySelector('table.heat').closest('section').offsetTop - 72)")
+    it.picture("suppress")
+    for view, told in (("True", "37"), ("What readers know", "1 to 8"), ("Costs", "3.64")):
+        page.get_by_role("button", name=view, exact=True).click()
+        cells.get_by_text(told, exact=True).first.wait_for()
+        it.check()
+    page.get_by_role("button", name="Cell key", exact=True).click()
+    cells.get_by_text(re.compile(r"[(][+−]\d+[)]")).first.wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    assert download.value.suggested_filename == "voters_suppressed.csv"
+    assert Path(download.value.path()).read_text(encoding="utf-8").splitlines()[1].startswith('"Total","944","161"')
+    page.get_by_label("Fewer contributors than").fill("1")
+    page.get_by_text("A whole number from 2 to 1,000,000.").wait_for()
+    page.get_by_label("Fewer contributors than").fill("2")
+    page.get_by_label("Fewer contributors than").press("Tab")
+    page.get_by_text(re.compile("1 cell is sensitive, and")).wait_for()
+    # A second column of rows makes a hierarchy, which indents its rows.
+    page.get_by_role("group", name="Rows, the widest first").get_by_label("vote").check()
+    page.get_by_role("button", name="Suppress", exact=True).click()
+    cells.locator("th.deep1").first.wait_for()
+    it.check()
+    it.go("release")
+    page.get_by_text("party, vote × tv_news").last.click()
+    page.get_by_role("tabpanel").get_by_text("suppressed := 'suppressed'").wait_for()
 
 
 def test_a_second_browser_cannot_enter(browser: Any, tmp_path: Path) -> None:

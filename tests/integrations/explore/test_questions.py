@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openpyxl import load_workbook
 
 import duckanon
 from duckanon.integrations.explore.catalog import Catalog, Column
@@ -14,7 +15,7 @@ from duckanon.integrations.explore.questions.designs import number_of_designs
 from duckanon.integrations.explore.questions.noise import Simulation
 from duckanon.integrations.explore.questions.suggested_roles import Figures, suggested
 from duckanon.integrations.explore.service import Service
-from tests.integrations.explore.pages import Client, enter, protected, serving
+from tests.integrations.explore.pages import VOTERS, Client, enter, protected, serving
 
 MARKUP = "<img src=x onerror=alert(1)>"
 GENERALISED = {"table": "voters", "qi": ["age", "education"], "method": "order", "k": 5}
@@ -139,6 +140,86 @@ def test_what_could_be_published_next(client: Client) -> None:
     assert "not protected" in job["error"]
 
 
+SUPPRESSED = {"table": "voters", "rows": ["party"], "cols": ["tv_news"], "rules": ["threshold"], "n": 5}
+
+
+def test_a_suppressed_table(client: Client) -> None:
+    """What the page shows is what suppress says with audit, in its order, and its costs."""
+    found = client.ask("suppressed", **SUPPRESSED, max_deviation=3, variance=1)
+    with duckanon.connect() as con:
+        wanted = con.execute(
+            """SELECT status, true_value, "lower", "upper" FROM suppress($voters, ['party'], ['tv_news'], n := 5,
+                 audit := true)""",
+            {"voters": str(VOTERS)},
+        ).fetchall()
+    shown = [cell for row in found["cells"] for cell in row]
+    assert [(status, value, *(ends or (None, None))) for status, value, _, _, ends in shown] == wanted
+    assert (found["rows"][:2], found["cols"][:2]) == ([[], ["independent"]], [[], ["0"]])
+    told = found["suppression"]
+    assert (told["primary"], told["secondary"], told["cells"], told["occupied"]) == (9, 4, 72, 71)
+    assert told["cost"] == pytest.approx(sum(cost for status, _, cost, _, _ in shown if status == "secondary"))
+    changes = [abs(keyed - value) for _, value, _, keyed, _ in shown if value]
+    assert found["cell_key"] == {
+        "changed": sum(one > 0 for one in changes),
+        "mean": pytest.approx(sum(changes) / 71),
+        "most": max(changes),
+    }
+    assert 0 < max(changes) <= 3
+    assert found["sql"].startswith("FROM suppress(")
+
+
+@pytest.mark.parametrize("cost", ["value", "same"])
+def test_other_costs_and_sums(client: Client, cost: str) -> None:
+    asked = SUPPRESSED | {"rows": ["party", "vote"], "value": "income", "rules": ["p%", "threshold"], "p": "12.5"}
+    found = client.ask("suppressed", **asked, cost=cost)
+    shown = [cell for row in found["cells"] for cell in row]
+    suppressed = [one for one in shown if one[0] == "secondary"]
+    wanted = sum(one[1] for one in suppressed) if cost == "value" else len(suppressed)
+    assert found["suppression"]["cost"] == pytest.approx(wanted)
+    assert found["suppression"]["secondary"] == len(suppressed) > 0
+    assert found["rows"][1:3] == [["independent"], ["independent", "Clinton"]]
+    assert "p := 12.5" in found["sql"]
+
+
+def test_an_end_that_is_open_and_a_table_without_columns(client: Client) -> None:
+    found = client.ask("suppressed", table="odd", rows=["sel'ect", MARKUP], rules=["threshold"], n=4)
+    assert found["cols"] == [[]]
+    assert ["<b>bold</b>", "0"] in found["rows"]
+    assert {one[0] for (one,) in found["cells"]} == {"primary", "published"}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "excel"])
+def test_a_table_for_print(client: Client, tmp_path: Path, form: str) -> None:
+    job = client.followed("/print", given={**SUPPRESSED, "form": form})
+    assert job["state"] == "done", job
+    suffix = "xlsx" if form == "excel" else form
+    status, headers, body = client.send("GET", "/printed")
+    assert (status, headers["content-disposition"]) == (200, f'attachment; filename="voters_suppressed.{suffix}"')
+    path = tmp_path / f"voters.{suffix}"
+    path.write_bytes(body)
+    if form == "excel":
+        rows = [list(row) for row in load_workbook(path).active.values]
+    else:
+        with duckanon.connect() as con:
+            answer = con.execute(f"FROM '{path}'")
+            rows = [[one[0] for one in con.description], *(list(row) for row in answer.fetchall())]
+    assert rows[0] == ["party", "Total", *map(str, range(8))]
+    numbers = [37, 12, "x", "x", "x", 0, "x", "x", 13]
+    # DuckDB reads the columns of a CSV that hold no x as numbers.
+    kept = numbers if form == "excel" else [str(one) for one in numbers]
+    assert (rows[2][1:] if form == "excel" else [str(one) for one in rows[2][1:]]) == kept
+    assert sum(cell == "x" for row in rows for cell in row) == 13
+
+
+def test_a_large_table_is_for_sql(client: Client) -> None:
+    rows = {"rows": ["a0", "a1", "a2", "a3"], "cols": ["a4", "a5", "a6", "a7"], "rules": ["threshold"]}
+    job = client.followed("/ask", question="suppressed", given={"table": "survey", **rows})
+    assert job["error"] == (
+        "The table has 116,281 cells, and the page shows tables of 20,000 at most: choose columns with fewer values, "
+        "or call suppress in SQL."
+    )
+
+
 def test_a_simulation(client: Client) -> None:
     found = client.ask("simulation", groups=[30, 20, 10], regions=2, epsilon="1/2")
     assert [one["true"] for one in found["sizes"]] == [30, 20, 10]
@@ -189,6 +270,18 @@ def test_the_margin_is_the_least_that_holds() -> None:
         ("simulation", {"groups": [1], "regions": 1, "epsilon": "0"}),
         ("simulation", {"groups": [1], "regions": 1, "epsilon": 1}),
         ("simulation", {"groups": [1], "regions": 1, "epsilon": "1') --"}),
+        ("suppressed", {**SUPPRESSED, "rows": []}),
+        ("suppressed", {**SUPPRESSED, "rows": ["tv_news"]}),
+        ("suppressed", {**SUPPRESSED, "rules": []}),
+        ("suppressed", {**SUPPRESSED, "rules": ["p%'"]}),
+        ("suppressed", {**SUPPRESSED, "rules": "threshold"}),
+        ("suppressed", {**SUPPRESSED, "n": 1}),
+        ("suppressed", {**SUPPRESSED, "p": "0"}),
+        ("suppressed", {**SUPPRESSED, "percent": "100.1"}),
+        ("suppressed", {**SUPPRESSED, "value": "party"}),
+        ("suppressed", {**SUPPRESSED, "cost": "1"}),
+        ("suppressed", {**SUPPRESSED, "digits": 10}),
+        ("suppressed", {**SUPPRESSED, "variance": 0}),
     ],
 )
 def test_what_is_not_asked_so(client: Client, question: Any, given: Any) -> None:

@@ -118,6 +118,42 @@ def test_what_the_audit_refuses_leaves_no_table(tmp_path: Path) -> None:
     assert tables(path) - before == {"voters_shares"}
 
 
+def test_a_suppressed_table_is_released_and_published(tmp_path: Path) -> None:
+    path = protected(tmp_path / "shop.duckdb")
+    asked = {"table": "voters", "rows": ["party"], "cols": ["tv_news"], "rules": ["threshold"], "n": 5}
+    with serving(path) as (_, address):
+        client = enter(address)
+        plan = planned(client, "suppressed", {**asked, "cost": "same"})
+        assert (plan["target"], plan["publishes"], plan["epsilon"]) == ("voters_suppressed", True, None)
+        assert 'FROM {{ ref("voters") }} GROUP BY' in plan["dbt"]
+        job = client.followed("/confirm", nonce=plan["nonce"])
+        assert job["state"] == "done", job
+        assert (job["result"]["rows"], "is published" in job["result"]["said"]) == (72, True)
+        sums = planned(client, "suppressed", {**asked, "value": "income"})
+        assert (sums["publishes"], "sum := 'income')" in sums["sql"]) == (True, True)
+    with duckanon.connect(path, role="steward") as con:
+        columns = {one[0] for one in con.execute("DESCRIBE voters_suppressed").fetchall()}
+    assert columns == {"party", "tv_news", "row_level", "col_level", "value", "suppressed"}
+
+
+def test_a_suppressed_table_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "voters.csv"
+    path.write_bytes(VOTERS.read_bytes())
+    asked = {"table": "voters", "rows": ["party"], "rules": ["threshold"], "n": 38, "cost": "value"}
+    with serving(path) as (_, address):
+        client = enter(address)
+        plan = planned(client, "suppressed", asked)
+        job = client.followed("/confirm", nonce=plan["nonce"])
+        assert job["state"] == "done", job
+    file = tmp_path / "voters_suppressed.csv"
+    written = file.read_bytes()
+    file.unlink()
+    with duckanon.connect() as con:
+        for statement in plan["sql"].split(";\n\n"):
+            con.execute(statement).fetchall()
+    assert file.read_bytes() == written
+
+
 def test_a_data_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "voters.csv"
     path.write_bytes(VOTERS.read_bytes())
@@ -177,13 +213,14 @@ def test_what_is_to_be_known_before_a_copy_is_confirmed(tmp_path: Path) -> None:
         assert planned(client, "copy", asked)["facts"]["l"] is None
 
 
-@pytest.mark.parametrize("kind", ["copy", "shares", "sizes"])
+@pytest.mark.parametrize("kind", ["copy", "shares", "sizes", "suppressed"])
 def test_the_texts_make_the_same_release(tmp_path: Path, kind: str) -> None:
     path = protected(tmp_path / "shop.duckdb")
     releases: dict[str, dict[str, Any]] = {
         "copy": {**COPY, "bands": {"age": "10"}, "max_suppression": "0.01"},
         "shares": {"table": "odd", "rows": ["sel'ect"], "cols": ["<img src=x onerror=alert(1)>"]},
         "sizes": SIZES,
+        "suppressed": {"table": "odd", "rows": ["sel'ect"], "rules": ["threshold"], "n": 9, "cost": "same"},
     }
     given = releases[kind]
     with serving(path) as (_, address):

@@ -480,7 +480,7 @@ def test_the_command_complains_in_one_sentence(here: Path, arguments: list[str],
     assert not Path("p.svg").exists()
 
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "how-to"
 COMMANDS = re.findall(r"^    duckanon plot (.+)$", (DOCS / "pictures.md").read_text("utf-8").replace("\\\n", ""), re.M)
 
 

@@ -19,8 +19,8 @@ from tests.amounts import many
 from tests.integrations.record.offices import make, read, recorded, refused, run
 from tests.walk import steps, walk
 
-PAGE = Path(__file__).parents[3] / "docs" / "record.md"
-VOTERS = PAGE.parents[1] / "sql" / "examples" / "voters.csv"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "record.md"
+VOTERS = PAGE.parents[2] / "sql" / "examples" / "voters.csv"
 
 
 def test_the_public_part_names_its_files_and_no_sensitive_cell(office: Path) -> None:

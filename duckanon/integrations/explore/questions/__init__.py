@@ -33,6 +33,7 @@ def questions() -> Mapping[str, type[Any]]:
     from duckanon.integrations.explore.questions.next_tables import NextTables
     from duckanon.integrations.explore.questions.noise import Simulation
     from duckanon.integrations.explore.questions.prepared_tables import PreparedTables
+    from duckanon.integrations.explore.questions.suppressed_tables import Suppressed
     from duckanon.integrations.explore.questions.tables import Profile, Tables
 
     return {
@@ -47,4 +48,5 @@ def questions() -> Mapping[str, type[Any]]:
         "next": NextTables,
         "simulation": Simulation,
         "prepared": PreparedTables,
+        "suppressed": Suppressed,
     }

@@ -8,11 +8,12 @@ import * as screenVariables from "./screen_variables.js";
 import * as screenK from "./screen_k.js";
 import * as screenDesigns from "./screen_designs.js";
 import * as screenGroups from "./screen_groups.js";
+import * as screenSuppress from "./screen_suppress.js";
 import * as screenCompare from "./screen_compare.js";
 import * as screenRelease from "./screen_release.js";
 
-const SCREENS = { table: screenTable, variables: screenVariables, k: screenK, designs: screenDesigns, groups: screenGroups, compare: screenCompare, release: screenRelease };
-const TITLES = { table: "Table", variables: "Variables", k: "k", designs: "Table designs", groups: "Group sizes, counts", compare: "Before and after", release: "Release" };
+const SCREENS = { table: screenTable, variables: screenVariables, k: screenK, designs: screenDesigns, groups: screenGroups, suppress: screenSuppress, compare: screenCompare, release: screenRelease };
+const TITLES = { table: "Table", variables: "Variables", k: "k", designs: "Table designs", groups: "Group sizes, counts", suppress: "Suppressed tables", compare: "Before and after", release: "Release" };
 const screen = document.getElementById("screen");
 
 function status(step) {
@@ -22,6 +23,7 @@ function status(step) {
   if (step === "k") return `k = ${state.k}`;
   if (step === "designs") return state.rows?.length ? `${state.rows.join(", ")} × ${state.cols?.join(", ")}` : "none chosen";
   if (step === "groups") return `simulated, epsilon ${state.epsilon}`;
+  if (step === "suppress") return known.profile ? screenSuppress.suppressedNamed() : "";
   if (step === "compare") return "rows side by side";
   return "only what you confirm";
 }

@@ -1,4 +1,4 @@
-// 6. Before and after: rows side by side, and what the release still tells.
+// 7. Before and after: rows side by side, and what the release still tells.
 
 import { bar, el, grid, listed, note, num, pct, several } from "./dom.js";
 import { ask } from "./server.js";

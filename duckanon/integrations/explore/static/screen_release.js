@@ -1,9 +1,10 @@
-// 7. Release: as SQL, as a dbt model and as a command; or now, after a confirmation that names everything.
+// 8. Release: as SQL, as a dbt model and as a command; or now, after a confirmation that names everything.
 
 import { checkedField, el, epsilonNumber, field, listed, note, num, select, several, wholeFrom } from "./dom.js";
 import { confirm, plan, session, writeReport } from "./server.js";
 import { choose, columns, generalised, known, state, table } from "./state.js";
 import { readTables } from "./main.js";
+import { suppressedNamed, suppressing } from "./screen_suppress.js";
 import { worked } from "./work.js";
 
 export const lead = "Take the release along as text, or make it now. Nothing is written before you confirm.";
@@ -20,6 +21,7 @@ export function show(body) {
 function kinds(changed) {
   const all = [["copy", "A k-anonymous copy", `k = ${state.k} by ${listed(state.quasi ?? []) || "no column yet"}`],
     ["shares", "A table of shares", state.rows?.length ? `${listed(state.rows)} × ${listed(state.cols)}` : "choose a design in step 4"],
+    ["suppressed", "A suppressed table", suppressedNamed()],
     ["sizes", "Group sizes with noise", "costs epsilon"]];
   return el("section", { class: "card" }, el("fieldset", {}, el("legend", {}, "What to release"), el("div", { class: "options" }, ...all.map(([kind, title, small]) => el("label", { class: "option" },
     el("input", { type: "radio", name: "kind", value: kind, checked: state.kind === kind, onchange: () => { choose({ kind }); changed(); } }), el("b", {}, title), el("small", {}, small))))));
@@ -55,6 +57,7 @@ function choices() {
     if (!state.rows?.length || !state.cols?.length) throw new Error("Choose a design in step 4 first.");
     return { table: state.table, rows: state.rows, cols: state.cols, digits: state.digits ? Number(state.digits) : null };
   }
+  if (state.kind === "suppressed") return suppressing();
   if (!group()) throw new Error("Choose the column that identifies a group, a household say.");
   const hierarchy = (state.hierarchy ?? policyRegions()).filter((one) => one !== group());
   return { table: state.table, unit: group(), hierarchy, epsilon: state.releaseEpsilon, max_size: Number(state.maxSize), person: table().policy?.privacy_unit ?? null };

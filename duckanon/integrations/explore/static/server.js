@@ -43,4 +43,5 @@ async function followed(job, tell) {
 export const ask = async (question, given, tell) => followed(await post("ask", { question, given }), tell);
 export const plan = async (kind, given) => followed(await post("plan", { kind, given }));
 export const confirm = async (nonce, tell) => followed(await post("confirm", { nonce }), tell);
+export const printTable = async (given, tell) => followed(await post("print", { given }), tell);
 export const writeReport = async (tell) => followed(await post("write-report", {}), tell);

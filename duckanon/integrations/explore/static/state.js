@@ -1,14 +1,16 @@
 // The officer's choices. They live in the address after #, which browsers do not send, so a link leads back to a state.
 
-export const STEPS = ["table", "variables", "k", "designs", "groups", "compare", "release"];
+export const STEPS = ["table", "variables", "k", "designs", "groups", "suppress", "compare", "release"];
 export const KS = [2, 3, 5, 7, 10, 15, 20, 30, 50];
 
-const LISTS = ["dropped", "quasi", "sensitive", "unit", "variables", "rows", "cols", "hierarchy", "prepared"];
+const LISTS = ["dropped", "quasi", "sensitive", "unit", "variables", "rows", "cols", "hierarchy", "prepared", "down", "right", "rules"];
 const TEXTS = ["table", "k", "method", "l", "t", "suppression", "most", "x", "y", "few", "across", "view", "groups", "regions", "epsilon",
-  "rowsPerUnit", "kind", "digits", "group", "maxSize", "releaseEpsilon", "ways", "price"];
+  "rowsPerUnit", "kind", "digits", "group", "maxSize", "releaseEpsilon", "ways", "price",
+  "measure", "decimals", "least", "percent", "share", "cost", "deviation", "variance", "cells"];
 const DEFAULTS = { k: "5", method: "order", l: "2", t: "", suppression: "", x: "disclosed_small_cells", y: "information", few: "", across: "",
   most: "", view: "bounds", groups: "300,340,160,130,60,20", regions: "4", epsilon: "0.5", rowsPerUnit: "1", kind: "copy", digits: "",
-  group: "", maxSize: "8", releaseEpsilon: "0.1", ways: "2", price: "0.1" };
+  group: "", maxSize: "8", releaseEpsilon: "0.1", ways: "2", price: "0.1",
+  measure: "", decimals: "", least: "5", percent: "10", share: "75", cost: "log", deviation: "5", variance: "2", cells: "published" };
 
 export const state = { step: "table", ...DEFAULTS, table: "", bands: {} };
 for (const name of LISTS) state[name] = null;
@@ -59,7 +61,7 @@ export function undo() {
 /** Forgets all that belongs to the table that was chosen before. */
 export function forgetTable() {
   for (const name of LISTS) state[name] = null;
-  Object.assign(state, { bands: {}, across: "", few: "", most: "", group: "" });
+  Object.assign(state, { bands: {}, across: "", few: "", most: "", group: "", measure: "", decimals: "" });
 }
 
 export const table = () => known.tables.find((one) => one.name === state.table);

@@ -1,0 +1,243 @@
+"""Whether sums with suppressed cells may be published: what readers learn about contributions, and about records.
+
+About contributions: a cell of 1 to small - 1 contributors, or in which the second largest can estimate the largest to
+within 10 % (the p% rule), must be suppressed, and its value must stay as open as `suppress` promises. So must what one
+contributor alone gave to several cells of a total. An audit that knows nothing of how cells were chosen finds whole
+tables for both ends of each interval.
+
+About records: the sums tell no more than counts by the same columns with the same suppressed cells, and are audited as
+such. For if other records have the same counts in all cells that are shown, and some in each that is not, they have a
+record in every cell in which the true ones have: values can be put there that give the same sums. That holds for one
+table of sums of a column. So a second one is refused, and so are numbers by the column itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.catalog.names import fold, identifier
+from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.errors import InvalidInput
+from duckanon.functions.publication_numbers import kind_of
+from duckanon.functions.schema import is_number
+from duckanon.functions.sqltext import unit_of
+from duckanon.functions.suppressed_tables import Margin
+
+if TYPE_CHECKING:
+    from duckanon.engines.suppression.problem import Problem
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# To within so many percent nobody in a cell may be able to estimate another's contribution.
+_P = 10.0
+# Larger tables take minutes to audit, and larger sums are not exact there.
+_MOST_CELLS, _MOST_UNITS = 20_000, 2**45
+
+# A row or a column of the table: the values of its first columns, as text.
+Node = tuple[str | None, ...]
+
+
+def amount(candidate: Candidate) -> str:
+    """What a record adds to its cell, as SQL: NULL where it has more decimals than the release."""
+    name = identifier(candidate.terms.sum or "")
+    kept = f"TRY_CAST({name} AS DECIMAL(28, {_digits(candidate)}))"
+    return f"CASE WHEN TRY_CAST({name} AS DECIMAL(38, 18)) = {kept} THEN {kept} END"
+
+
+def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    """Raises InvalidInput for a column that cannot be summed, or whose values are not what sums are made of."""
+    name, label = candidate.terms.sum or "", candidate.label
+    if fold(name) not in {fold(one) for one in candidate.source} or not is_number(kind_of(candidate, name)):
+        raise InvalidInput(f'{label} has no column "{name}" of numbers: name the column that is summed, as in sum := '
+                           "'turnover'.")  # fmt: skip
+    ((flawed, total),) = con.execute(
+        f"SELECT system.main.count(*) FILTER (WHERE (x >= 0) IS NOT true), coalesce(system.main.sum(x), 0) FROM "
+        f"(SELECT {amount(candidate)} AS x FROM {candidate.of})"
+    ).fetchall()
+    if flawed:
+        raise InvalidInput(
+            f'Column "{name}" holds NULL, negative numbers, or more decimals than the release: publish sums of a '
+            "column that suppress takes, with the same digits."
+        )
+    if total * 10 ** _digits(candidate) > _MOST_UNITS:
+        raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
+
+
+def check_values_unknown(candidate: Candidate) -> None:
+    """Raises InvalidInput where sums of a column meet other publications about that column's values."""
+    tables: list[Earlier | Terms] = [*candidate.earlier, candidate.terms]
+    named = {fold(name) for one in tables for name in (*one.given, *one.variables)}
+    if candidate.terms.sum is not None:
+        name = candidate.terms.sum
+        others = [one.name for one in candidate.earlier if one.sum is not None and fold(one.sum) == fold(name)]
+        if others:
+            raise InvalidInput(
+                f'{candidate.name} is not published: sums of "{name}" are published already ({", ".join(others)}), and '
+                "two tables of sums of one column are not proven safe together. Protect both with one call of suppress."
+            )
+        copies = [one.name for one in candidate.earlier if one.kind == "records"]
+        if copies:
+            raise InvalidInput(
+                f"{candidate.name} is not published: a k-anonymous table is published ({', '.join(copies)}), and sums "
+                "are not proven safe together with it."
+            )
+    for one in tables:
+        if one.sum is not None and fold(one.sum) in named:
+            raise InvalidInput(
+                f'{candidate.name} is not published: "{one.sum}" would be summed in one table and identify the cells '
+                "of another, from which sums follow. Leave it out of variables and given."
+            )
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What a cell of the release is made of. largest: of two contributors, in units. owner: one of them, or 0."""
+
+    units: int
+    contributors: int
+    largest: tuple[int, int]
+    owner: int
+    hidden: bool
+
+
+def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, margins: Sequence[Margin]) -> None:
+    """Raises InvalidInput for true sums from which follows too much about contributions.
+
+    margins: of the release.
+    """
+    cells: dict[tuple[Node, Node], _Cell] = {}
+    for one in margins:
+        cells |= _cells(con, candidate, one)
+    rows, cols = (sorted({cell[side] for cell in cells}, key=_in_order) for side in (0, 1))
+    is_whole = len(cells) == len(rows) * len(cols)
+    if not is_whole or not all(node[:-1] in side for side in ({*rows}, {*cols}) for node in side):
+        raise InvalidInput(
+            "The release lacks cells or totals of the table: publish the whole answer of suppress, of one table."
+        )
+    if len(cells) > _MOST_CELLS:
+        raise InvalidInput(f"Sums of more than {_MOST_CELLS:,} cells are not audited: leave columns out.")
+    if any(one.hidden and not one.units for one in cells.values()):
+        raise InvalidInput("A cell whose sum is zero is suppressed: publish what suppress gives, which shows zeros.")
+    _check_open(candidate, rows, cols, [cells[row, col] for row in rows for col in cols])
+
+
+def _check_open(candidate: Candidate, rows: Sequence[Node], cols: Sequence[Node], cells: Sequence[_Cell]) -> None:
+    from duckanon.engines.suppression.audit import Published, witnessed
+    from duckanon.engines.suppression.suppress import under_protected
+
+    one = _problem(candidate.policy.small, rows, cols, cells)
+    hidden = one.closed.copy()
+    hidden[: len(cells)] = [cell.hidden for cell in cells]
+    if candidate.totals:
+        # Where noisy counts are sold, epsilon bounds what is paid for, and totals count as known.
+        total = np.array([len(row) + len(col) for row in rows for col in cols])
+        hidden[: len(cells)] &= total == total.max()
+    way = f"Suppress it anew with rule := ['p%', 'threshold'] and n := {max(2, candidate.policy.small)} or more" + (
+        ", and so that no total is suppressed: totals count as known where counts are sold" * candidate.totals
+    )
+    shown = int((one.primary & ~hidden).sum())
+    if shown:
+        raise InvalidInput(
+            f"{candidate.name} is not published: {shown} of its sums are shown that tell too much of one contributor. "
+            f"{way}."
+        )
+    cells_at = np.flatnonzero(one.primary)
+    low, high = (one.table.flat - one.lower)[cells_at], (one.table.flat + one.upper)[cells_at]
+    published = Published.of(one.table, hidden, one.least, one.most)
+    narrow = int(under_protected(one, witnessed(published, one.table.flat, (), cells_at, low, high)).sum())
+    if narrow:
+        raise InvalidInput(
+            f"{candidate.name} is not published: {narrow} of its sensitive sums are known too narrowly, or not shown "
+            f"to be open. {way}."
+        )
+
+
+def _problem(small: int, rows: Sequence[Node], cols: Sequence[Node], cells: Sequence[_Cell]) -> Problem:
+    """What must be open. Sums of what one contributor alone gave to several cells of a total come after all cells."""
+    from duckanon.engines.suppression.problem import problem
+    from duckanon.engines.suppression.rules import Cells, PPercent, Rule, Threshold, levels
+    from duckanon.engines.suppression.system import same_owner, with_sums
+    from duckanon.engines.suppression.table import Table
+
+    shape = len(rows), len(cols)
+    table = Table.of(np.array([cell.units for cell in cells]).reshape(shape), _parents(rows), _parents(cols))
+    counts = np.array([cell.contributors for cell in cells])
+    largest = np.array([cell.largest for cell in cells]).T.reshape(2, *shape)
+    rules: list[Rule] = [PPercent(_P)] if small < 2 else [PPercent(_P), Threshold(small)]
+    contributions = Cells.of(table, counts.reshape(shape), largest)
+    primary = levels(contributions, rules).primary
+    owners = np.array([cell.owner for cell in cells])
+    sums = same_owner(table, np.where(primary & (counts == 1), owners, 0))
+    more = with_sums(table, sums)
+    added = np.arange(more.cells) >= table.cells
+    return problem(more, levels(contributions.with_own(more.flat), rules), hidden=added)
+
+
+def _in_order(node: Node) -> tuple[int, list[tuple[bool, str]]]:
+    """Totals before their parts, NULL last."""
+    return len(node), [(value is None, value or "") for value in node]
+
+
+def _parents(nodes: Sequence[Node]) -> Ints:
+    """The number of the node of which each is a part; -1 for the total."""
+    number = {node: at for at, node in enumerate(nodes)}
+    return np.array([number[node[:-1]] if node else -1 for node in nodes], dtype=np.int64)
+
+
+def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> dict[tuple[Node, Node], _Cell]:
+    """The cells of one margin of the release, by row and column, with what the records have in them."""
+    keys = list(map(identifier, margin.variables))
+    own = ", ".join(f"{key} AS v{at}" for at, key in enumerate(keys))
+    names = [f"v{at}" for at in range(len(keys))]
+    listed = ", ".join([own] * bool(keys) + [f"{identifier(candidate.terms.suppressed or '')} AS _dk_hidden"])
+    same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in names) or "true"
+    unit = unit_of(candidate.policy.privacy_unit)
+    each = f"SELECT {', '.join([own] * bool(keys) + [f'{unit} AS u', f'{amount(candidate)} AS x'])} FROM {candidate.of}"
+    if candidate.policy.privacy_unit is not None:
+        by = ", ".join([*names, "u"])
+        each = f"SELECT {by}, system.main.sum(x) AS x FROM ({each}) GROUP BY {by}"
+    made = ", ".join(
+        [
+            *names,
+            f"CAST(system.main.sum(x) * {10 ** _digits(candidate)} AS HUGEINT) AS s",
+            "system.main.count(*) FILTER (WHERE x > 0) AS n",
+            f"system.main.max(CAST(x * {10 ** _digits(candidate)} AS HUGEINT), 2) AS top",
+            # Not 0, as a hash may be, and 0 stands for nobody.
+            f"coalesce(-1 - CAST(system.main.any_value(u) FILTER (WHERE x > 0) & {2**63 - 1} AS BIGINT), 0) AS owner",
+        ]
+    )
+    records = f"SELECT {made} FROM ({each})" + (f" GROUP BY {', '.join(names)}" if names else "")
+    shown = ", ".join(
+        [*(f"CAST(b.{name} AS VARCHAR)" for name in names), "b._dk_hidden", "a.s", "a.n", "a.top", "a.owner"]
+    )
+    found = con.execute(
+        f"SELECT {shown} FROM (SELECT {listed} FROM {candidate.release} WHERE {margin.levels}) AS b "
+        f"LEFT JOIN ({records}) AS a ON {same}"
+    ).fetchall()
+    return {
+        (tuple(values[: margin.rows]), tuple(values[margin.rows :])): _Cell(
+            int(s or 0), int(n or 0), _two(top or []), int(owner or 0), bool(hidden)
+        )
+        for *values, hidden, s, n, top, owner in found
+    }
+
+
+def _two(top: Sequence[int]) -> tuple[int, int]:
+    first, second, *_ = [*map(int, top), 0, 0]
+    return first, second
+
+
+def _digits(candidate: Candidate) -> int:
+    """How many decimals the sums have."""
+    value = fold(candidate.terms.value or "")
+    kind = next(kind for name, kind in candidate.columns.items() if fold(name) == value)
+    found = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
+    return int(found[1]) if found else 0
