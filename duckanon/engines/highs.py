@@ -111,7 +111,8 @@ def _as_model(program: Program) -> Any:
     model.col_cost_, model.col_lower_, model.col_upper_ = program.cost, program.lower, program.upper
     model.row_lower_, model.row_upper_ = program.least, program.most
     matrix = model.a_matrix_
-    matrix.format_, matrix.num_row_, matrix.num_col_ = highspy.MatrixFormat.kColwise, *program.rows.shape
+    matrix.format_ = highspy.MatrixFormat.kColwise
+    matrix.num_row_, matrix.num_col_ = program.rows.shape
     # (HiGHS takes no other whole numbers.)
     matrix.start_, matrix.index_ = program.rows.indptr.astype(np.int32), program.rows.indices.astype(np.int32)
     matrix.value_ = program.rows.data.astype(np.float64)

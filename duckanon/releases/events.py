@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,8 +34,9 @@ def outcome(event: Event) -> str:
     return f"(CASE {tried} ELSE {len(event)} END)"
 
 
-def in_words(event: Event) -> str:
-    return f"steps of {event.sql}" if isinstance(event, Steps) else " / ".join(event)
+def in_words(event: Event, called: Callable[[str], str] = str) -> str:
+    """called: the statement's name of what an SQL expression computes, or the expression."""
+    return f"steps of {called(event.sql)}" if isinstance(event, Steps) else " / ".join(event)
 
 
 def combinations(events: Sequence[Event]) -> int:

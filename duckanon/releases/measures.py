@@ -10,7 +10,7 @@ The noise of a measure is given in records; what is drawn is added to totals, wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -132,8 +132,8 @@ class Measure(ABC):
         return None
 
     @abstractmethod
-    def words(self, unit: str | None) -> str:
-        """For the ledger. unit: the privacy unit's column."""
+    def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
+        """For the ledger. unit: the privacy unit's column. called: the statement's name of a column."""
 
     def columns(self, at: int) -> dict[str, str]:
         """Its columns in an answer, by what they hold. at: its position among the measures."""
@@ -224,7 +224,7 @@ class Records(Measure):
     def totals(self, value: str) -> list[str]:
         return ["system.main.count(*)" if self.where is None else f"system.main.count(*) FILTER (WHERE {value})"]
 
-    def words(self, unit: str | None) -> str:
+    def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
         return f"count of records{_limited(self.where)}"
 
 
@@ -257,7 +257,7 @@ class Units(Measure):
     def totals(self, value: str) -> list[str]:
         return [f"system.main.count(DISTINCT {'u' if self.where is None else f'CASE WHEN {value} THEN u END'})"]
 
-    def words(self, unit: str | None) -> str:
+    def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
         return f"count of different {unit}{_limited(self.where)}"
 
 
@@ -287,8 +287,8 @@ class Different(Measure):
     def totals(self, value: str) -> list[str]:
         return [f"system.main.count(DISTINCT {value})"]
 
-    def words(self, unit: str | None) -> str:
-        return f"count of different {self.column}{_limited(self.where)}"
+    def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
+        return f"count of different {called(self.column)}{_limited(self.where)}"
 
 
 @dataclass(frozen=True)
@@ -417,8 +417,8 @@ class Sums(_OfNumber):
         """weights: what a whole record in each of the totals adds."""
         return Noisy(self._added(noise), tuple(one / self.whole for one in weights))
 
-    def words(self, unit: str | None) -> str:
-        return f"count, sum{' and sum of squares' if self.squares else ''} of {self.number.column}"
+    def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
+        return f"count, sum{' and sum of squares' if self.squares else ''} of {called(self.number.column)}"
 
 
 @dataclass(frozen=True)
@@ -488,8 +488,8 @@ class Quantiles(_OfNumber):
     def counted(self, noise: Noise | Choice) -> Noisy | None:  # others need it
         return None
 
-    def words(self, unit: str | None) -> str:
-        return f"quantiles {', '.join(self.at)} of {self.number.column}"
+    def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
+        return f"quantiles {', '.join(self.at)} of {called(self.number.column)}"
 
 
 def _limited(where: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -300,7 +300,8 @@ class AggregatesQuestion(PaidQuestion):
     each cell, with its share of epsilon. A unit's records lie in at most `contributions` cells. around: conditions on
     the keys' values that leave out cells of the answer where it is shown; the answer itself has them. relation: what
     stands for the table's records, where they are computed within each unit; None: the table as it stands. of_keys: the
-    domain filters as conditions on records, which leave out what is in no cell before it is put into one.
+    domain filters as conditions on records, which leave out what is in no cell before it is put into one. called: the
+    statement's names of what is computed, by its names in the relation or its SQL; the same question may have others.
     """
 
     kind: ClassVar[str] = "aggregates"
@@ -313,6 +314,7 @@ class AggregatesQuestion(PaidQuestion):
     around: tuple[DomainFilter, ...] = ()
     relation: Relation | None = None
     of_keys: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -324,6 +326,7 @@ class AggregatesQuestion(PaidQuestion):
         found["keys"] = [one.resolved for one in self.keys]
         found.pop("relation")
         found.pop("of_keys")
+        found.pop("called")
         if self.relation is not None:
             found["relation"] = self.relation.sql(lambda location: repr(location.identity))
             found["beside"] = [[location.identity, version] for location, version in self._beside]
@@ -437,9 +440,9 @@ class AggregatesQuestion(PaidQuestion):
 
     @property
     def words(self) -> str:
-        told = [one.words(self.privacy_unit) for one, _ in self.measures]
-        by = [one.column for one in self.keys] if not self.grouped else [f"{one}" for one in self.grouped_by]
-        by += list(map(in_words, self.events))
+        told = [one.words(self.privacy_unit, self._name_of) for one, _ in self.measures]
+        by = list(self.grouped_by) if self.grouped else [self._name_of(one.column) for one in self.keys]
+        by += [in_words(one, self._name_of) for one in self.events]
         filters = (*self._told_filters, *(self._named(one.sql) for one in self.domain_filters))
         where = f" where {' and '.join(filters)}" if filters else ""
         return f"{' and '.join(told)} of {self.of} by {', '.join(by) or 'nothing'}{where}"
@@ -462,6 +465,10 @@ class AggregatesQuestion(PaidQuestion):
         within = f"{'a condition' if computed == 1 else f'{computed} conditions'} on what is computed within each unit"
         return [one for one in told if one is not None] + ([within] if computed else [])
 
+    def _name_of(self, computed: str) -> str:
+        """The statement's name of what is computed, by its name in the relation or its SQL; if none, that itself."""
+        return self.called.get(computed, computed)
+
     @property
     def grouped_by(self) -> list[str]:
         """The expressions by which it is grouped, with the columns' names in them."""
@@ -471,7 +478,7 @@ class AggregatesQuestion(PaidQuestion):
         """An expression over the keys' values, with the columns' names in it. A text in it stays as it is."""
 
         def name(found: re.Match[str]) -> str:
-            return found[0] if found[1] is None else quoted([self.keys[int(found[1])].column])
+            return found[0] if found[1] is None else quoted([self._name_of(self.keys[int(found[1])].column)])
 
         return _PLACE.sub(name, expression)
 

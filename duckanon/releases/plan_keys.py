@@ -98,6 +98,8 @@ class PlannedKeys:
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
         self._choices: dict[Expr, Choice] = {}
         self._histograms: list[str] = []
+        # The statement's names of the numbers of histograms, by their SQL.
+        self._steps_called: dict[str, str] = {}
         for one in found.keys:
             self._add_key(one)
 
@@ -181,6 +183,7 @@ class PlannedKeys:
         if not len(found.event):
             # Its only value divides nothing.
             return Choice((), (found.value.format("0"),))
+        self._steps_called[found.event.sql] = shown
         return Choice(found.event, computed=found.value)
 
     def _key_within(self, column: Column) -> Key:

@@ -12,6 +12,7 @@ from duckanon.releases.measures import Different, Measure, Quantiles, Records, S
 from duckanon.releases.noise import NotOffered, all_of, conditions, not_dropped
 from duckanon.releases.paid_questions import AggregatesQuestion, basis
 from duckanon.releases.plan_conditions import PlannedConditions
+from duckanon.releases.within_units import Derived
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar
 from duckanon.rewrite.algebra.nodes import Node
@@ -142,4 +143,12 @@ class PlannedMeasures(PlannedConditions):
             measures=measures,
             relation=self._relation,
             of_keys=self._where.of_keys,
+            called=self._called_so,
         )
+
+    @property
+    def _called_so(self) -> Mapping[str, str]:
+        """The statement's names of what is computed; nothing of the text of a view or macro."""
+        if self._context.bound.opened:
+            return {}
+        return {**(self._policy.names if isinstance(self._policy, Derived) else {}), **self._steps_called}

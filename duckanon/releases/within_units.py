@@ -123,9 +123,11 @@ def _over(
     return replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept), relation
 
 
-def _is_named(one: Field) -> bool:
-    """Whether the statement itself has a name for a column."""
-    return bool(one.called) and not fold(one.called).startswith("_dk_")
+def _name_in_statement(one: Field, spelled: Mapping[str, str]) -> str:
+    """What the statement itself calls a column; empty where it does not. spelled: a table's columns by folded names."""
+    if one.called and not fold(one.called).startswith("_dk_"):
+        return one.called
+    return "" if one.origin is None else spelled.get(fold(one.origin.column), one.origin.column)
 
 
 def _is_one_of(column: Column, values: Sequence[Expr]) -> Expr:
@@ -171,7 +173,9 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
         public=tuple(keys),
         bounds={name: each for name, one in made.fields.items() if (each := _bounds(scope, one)) is not None},
         units=frozenset(units),
-        names={} if context.bound.opened else {name: one.called for name, one in made.fields.items() if _is_named(one)},
+        names={}
+        if context.bound.opened
+        else {name: said for name, one in made.fields.items() if (said := _name_in_statement(one, spelled))},
         units_or_null=frozenset(name for name, one in made.fields.items() if one.is_unit_or_null),
         is_whole=made.relation.has_one_row and not made.relation.leaves_rows_out,
         # What a view or macro computes with is not told.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -14,6 +15,7 @@ from duckanon.rewrite.algebra.nodes import Node
 from duckanon.server.catalog_facts import type_name
 from duckanon.server.catalog_query import cast_to
 from duckanon.server.catalog_text import OWN
+from duckanon.server.lexer import SHORT
 
 
 def fold_names(tree: Node) -> None:
@@ -59,14 +61,19 @@ def as_postgresql(text: str, names: Sequence[str]) -> list[str]:
     """
     if all(_PLAIN.fullmatch(one) for one in names):
         return list(names)
+    # Programs send the same short texts again and again.
+    return list((_kept if len(text) <= SHORT else _named)(text, tuple(names)))
+
+
+def _named(text: str, names: tuple[str, ...]) -> Sequence[str]:
     try:
         tree = sqlglot.parse_one(text, read="duckdb")
     except SqlglotError:
-        return list(names)
+        return names
     first = next(branches(tree), None)
     if first is None or len(first.expressions) != len(names):
         # Of SELECT * the names are those of the columns.
-        return list(names)
+        return names
     return [
         name if isinstance(one, exp.Alias | exp.Column | exp.Star) else column_name(one) or "?column?"
         for one, name in zip(first.expressions, names, strict=True)
@@ -74,6 +81,7 @@ def as_postgresql(text: str, names: Sequence[str]) -> list[str]:
 
 
 # What DuckDB calls the column of a number is that number.
+_kept = lru_cache(maxsize=200)(_named)
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
 

@@ -56,6 +56,19 @@ class Copying:
     is_over: bool = False
 
 
+def _taken(ended: asyncio.Future[Any]) -> None:
+    """Take an error for which nobody waits: asyncio would print it, and it may quote a value."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+def _end_of(running: Future[Any]) -> asyncio.Future[Any]:
+    """The end of what nobody waits for any more."""
+    found = asyncio.wrap_future(running)
+    found.add_done_callback(_taken)
+    return found
+
+
 class Execution:
     """The connection on which the statements of one session run, with its prepared statements and portals."""
 
@@ -113,7 +126,7 @@ class Execution:
             # A connection is not closed while a statement runs on it.
             self.finish(STOPPING)
             self._flag.set()
-            await asyncio.wait(set(map(asyncio.wrap_future, ending)))
+            await asyncio.wait(set(map(_end_of, ending)))
         self._portals.clear()
         backend, self._backend = self._backend, None
         catalogs, self._catalogs = self._catalogs, None
@@ -356,7 +369,7 @@ class Execution:
 
     def _leave_behind(self, running: Future[Any], waiting: asyncio.Future[Any]) -> None:
         """Let what must end go on by itself until it ends."""
-        waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        waiting.add_done_callback(_taken)
         if not running.cancel():
             self._left_behind = running
             self._service.leave_behind(running)
@@ -367,7 +380,7 @@ class Execution:
         if left is None:
             return
         if not left.done():
-            await asyncio.wait({asyncio.wrap_future(left)}, timeout=_GIVE_UP)
+            await asyncio.wait({_end_of(left)}, timeout=_GIVE_UP)
         if not left.done():
             raise PgError(*STILL_ENDING)
         self._left_behind = None

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -38,6 +39,9 @@ _T = TypeVar("_T")
 _MOST_STRANGERS = 100
 # In seconds: how long what must end may take before the server goes on without it.
 _ENDING = 5.0
+# In seconds: how long a thread that writes rows may keep Python's lock while others wait for it. With the default, ten
+# times as much, a short statement would wait so long several times for each of another user's long results.
+_SWITCH = 0.0005
 # In seconds: how often the file of users is looked at.
 _LOOK_AT_USERS = 1.0
 
@@ -133,6 +137,7 @@ class Service:
 
     async def serve(self, started: Callable[[str, int], None]) -> None:
         """Serve until the process gets a signal to end. started: called with the address, once clients can connect."""
+        sys.setswitchinterval(_SWITCH)
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError, RuntimeError, ValueError):

@@ -33,6 +33,11 @@ _LIMITED = (
 )
 
 
+def _is_named_by_table(name: str, field: Field) -> bool:
+    """Whether a column is one of a table, such as `size`, `orders.size` or `orders.size#2`, not a maximum of one."""
+    return field.origin is not None and name.partition("#")[0].rpartition(".")[2] == fold(field.origin.column)
+
+
 class Builder:
     """Makes relations of the parts of one statement."""
 
@@ -144,7 +149,7 @@ class Builder:
             if isinstance(expr, Column):
                 name = expr.name
                 shown[name], field = Shown(name, quoted([name])), made.fields[name]
-                fields[name] = field if field.origin is not None else replace(field, called=output)
+                fields[name] = field if _is_named_by_table(name, field) else replace(field, called=output)
             else:
                 name = self.scope.new_name(output)
                 sql, field = self._computed(expr, made)

@@ -78,7 +78,8 @@ def growth(path: Path, block: int) -> float:
 
 def served(path: Path, ask: Callable[[str, psutil.Process], None]) -> None:
     made(path, 262144)
-    UserFile(path).add("ana", "analyst", "a long password")
+    for name, role in (("ana", "analyst"), ("stu", "steward")):
+        UserFile(path).add(name, role, "a long password")
     command = [sys.executable, "-m", "duckanon.integrations.cli", "serve", str(path), "--port", "0"]
     with subprocess.Popen([*command, "--log", f"{path}.log"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

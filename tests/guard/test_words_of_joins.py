@@ -48,6 +48,33 @@ def test_the_ledger_names_columns_of_tables_alone(analyst: duckanon.Analyst) -> 
 
 
 @pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (
+            "SELECT a.found, count(*) FROM (SELECT customer, max(size) AS found FROM orders GROUP BY ALL) a "
+            "JOIN (SELECT customer, min(size) AS found FROM orders GROUP BY ALL) b USING (customer) GROUP BY a.found",
+            "by steps of found",
+        ),
+        (
+            "SELECT avg(b.total) FROM (SELECT customer, sum(size) AS total FROM orders GROUP BY customer) a "
+            "JOIN (SELECT customer, sum(size) AS total FROM orders GROUP BY customer) b USING (customer)",
+            "count, sum of total of main.orders by nothing",
+        ),
+        (
+            "SELECT n, count(*) FROM (SELECT c.customer, least(count(o.order_id), 5) AS n FROM customers c "
+            "LEFT JOIN orders o ON c.customer = o.customer GROUP BY c.customer) GROUP BY n",
+            "by steps of n",
+        ),
+    ],
+)
+def test_the_ledger_has_the_statements_own_names(analyst: duckanon.Analyst, sql: str, said: str) -> None:
+    (question,) = analyst._guard.decide(sql).answers
+    assert said in question.words
+    (other,) = analyst._guard.decide(sql.replace("found", "seen").replace("total", "whole")).answers
+    assert other.key == question.key, "It is the same question, whatever its columns are called."
+
+
+@pytest.mark.parametrize(
     ("sql", "is_whole"),
     [
         ("SELECT avg(n) FROM (SELECT customer, count(*) AS n FROM orders GROUP BY customer)", True),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from duckanon.cancellation import Flag
 from duckanon.governance.concurrency import Asker
 from duckanon.guard import SharedCatalog
 from duckanon.releases import mechanisms
+from duckanon.server.execution import _end_of
 from duckanon.server.shares import Shares
 from tests.server.client import Client, cancel, query
 from tests.server.served import Served, serving
@@ -60,6 +64,8 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 def test_nobody_waits_for_a_statement_that_does_not_end(served: Served, deaf: threading.Event) -> None:
     with served.login("ana") as con:
+        # The first statement of a process is decided about for longer, and would end before it runs.
+        con.execute("SELECT 1 + length('first')")
         con.execute("SET statement_timeout = '300ms'")
         with soon(0.3 + SOON), pytest.raises(errors.QueryCanceled, match="took longer"):
             con.execute("SELECT 1 + length('deaf')")
@@ -298,6 +304,19 @@ def test_a_flag_stops_what_works_for_it_and_nothing_else() -> None:
         pass
     flag.set()
     assert stopped == []
+
+
+def test_an_error_for_which_nobody_waits_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+    """asyncio prints errors that nobody takes, and DuckDB's may quote a value."""
+
+    async def ends() -> None:
+        running: Future[None] = Future()
+        running.set_exception(duckdb.ConversionException("Could not convert string 'a secret'"))
+        await asyncio.wait({_end_of(running)})
+
+    asyncio.run(ends())
+    gc.collect()
+    assert "a secret" not in caplog.text
 
 
 def test_memory_and_temporary_files_have_limits(database: Path, tmp_path: Path) -> None:
