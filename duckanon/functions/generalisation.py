@@ -38,7 +38,7 @@ def place(name: str) -> str:
 class Generalisation:
     """The bands and the hierarchies of a call, each in the order of its quasi-identifiers.
 
-    suppress: whether each value is released as it is, or as NULL. wildcard: whether such a NULL may stand for any value.
+    suppress: whether each value is released as it is, or as NULL. wildcard: whether such a NULL may be any value.
     """
 
     bands: tuple[Bands, ...]

@@ -316,7 +316,7 @@ class Release:
             problem=self.problem,
             collected=self.collected,
             classes=self.classes,
-            # For the cells and for the release; where they are asked for, for units, for sensitive columns and for `smallest`.
+            # For the cells and for the release; where asked for, for units, for sensitive columns and for `smallest`.
             label=_label(2 + bool(criteria.sensitive) + (criteria.unit is not None) + (self.smallest is not None)),
             smallest=self.smallest(classes_of) if self.smallest is not None else criteria.smallest(classes_of),
             unmet=criteria.unmet(

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from duckanon.catalog.names import identifier
@@ -29,7 +28,7 @@ Values = tuple[bytes | None, ...]
 
 
 def register_wildcard(on: Instance) -> None:
-    """Register `_dk_matched(list)`: the k of a release, of a list of {own, shown, many}: values, and how many records."""
+    """Register `_dk_matched(list)`: the k of a release by a list of {own, shown, many}, of values and numbers."""
 
     def matched(lists: Any) -> pa.Array:
         return pa.array([_least(one) for one in lists.to_pylist()], pa.int64())
@@ -110,8 +109,8 @@ def _components(graph: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, Hasha
         seen.add(root)
         stack = [(root, iter(graph[root]))]
         while stack:
-            node, heads = stack[-1]
-            following = next((one for one in heads if one not in seen), None)
+            node, left = stack[-1]
+            following = next((one for one in left if one not in seen), None)
             if following is None:
                 order.append(node)
                 stack.pop()

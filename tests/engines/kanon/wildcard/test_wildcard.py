@@ -6,7 +6,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon.wildcard.matching import Groups, Kinds, contained, numbered, possible
@@ -15,7 +15,9 @@ from duckanon.functions.k_wildcard import least_possible
 
 Person = tuple[int, ...]
 
-worlds = st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=3, max_size=6)
+worlds = st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=3, max_size=5)
+some = settings(max_examples=40, deadline=None)
+few = settings(max_examples=10, deadline=None)
 
 
 def shown(person: Person, pattern: int) -> tuple[int | None, ...]:
@@ -60,6 +62,7 @@ def checked(persons: list[Person], patterns: list[int]) -> int:
     )
 
 
+@some
 @given(worlds, st.data())
 def test_what_matchings_allow(persons: list[Person], data: st.DataObject) -> None:
     patterns = data.draw(st.lists(st.integers(0, 7), min_size=len(persons), max_size=len(persons)))
@@ -80,6 +83,7 @@ def test_containment_promises_more() -> None:
     assert checked(persons, patterns) == 1
 
 
+@some
 @given(worlds, st.integers(2, 3))
 def test_a_release_holds(persons: list[Person], k: int) -> None:
     groups, group = world(persons)
@@ -94,6 +98,7 @@ def test_a_release_holds(persons: list[Person], k: int) -> None:
     assert found.lost == sum(one.bit_count() for one in patterns) >= found.bound
 
 
+@few
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), min_size=3, max_size=4))
 def test_the_bound_is_below_the_optimum(persons: list[Person]) -> None:
     groups, _ = world(persons)
