@@ -112,6 +112,13 @@ def _flag(argument: Argument, given: object) -> bool:
     return given
 
 
+def _flag_or_word(argument: Argument, given: object) -> bool | str:
+    if isinstance(given, bool) or (isinstance(given, str) and given in (argument.values or ())):
+        return given
+    words = " or ".join(f"'{word}'" for word in argument.values or ())
+    raise InvalidInput(f"{argument.name} must be true, false or {words}.")
+
+
 def _several(read: Callable[[Argument, object], Any]) -> Callable[[Argument, object], tuple[Any, ...]]:
     """A list, or one value standing for a list of one; repeated values once."""
 
@@ -127,6 +134,7 @@ def _several(read: Callable[[Argument, object], Any]) -> Callable[[Argument, obj
 _READERS: Mapping[str, Callable[[Argument, object], Any]] = {
     "BIGINT": _whole,
     "BOOLEAN": _flag,
+    "BOOLEAN or VARCHAR": _flag_or_word,
     "DECIMAL": _exact,
     "DOUBLE": _real,
     "INTEGER": _whole,

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from duckanon.engines.kanon.hierarchy import Hierarchy
 
 
+# The word of suppress_cells for NULLs that may stand for any value.
+WILDCARD = "wildcard"
+
+
 def place(name: str) -> str:
     """SQL: the place of a row's value of this column."""
     return f"{ROW}.{PLACES}.{identifier(name)}"
@@ -34,16 +38,22 @@ def place(name: str) -> str:
 class Generalisation:
     """The bands and the hierarchies of a call, each in the order of its quasi-identifiers.
 
-    suppress: whether each value is released as it is, or as NULL.
+    suppress: whether each value is released as it is, or as NULL. wildcard: whether such a NULL may be any value.
     """
 
     bands: tuple[Bands, ...]
     hierarchies: tuple[Labels, ...]
     suppress: bool = False
+    wildcard: bool = False
 
     @classmethod
     def read(
-        cls, given_bands: object, given_hierarchies: object, suppress: bool, qi: Sequence[str], sets: Sequence[str]
+        cls,
+        given_bands: object,
+        given_hierarchies: object,
+        suppress: bool | str,
+        qi: Sequence[str],
+        sets: Sequence[str],
     ) -> Generalisation:
         """Those of a call. sets: quasi-identifiers that are released as sets. Raises InvalidInput."""
         found = bands.read(given_bands, qi, sets)
@@ -53,7 +63,7 @@ class Generalisation:
                     "suppress_cells releases each value as it is, or not at all: leave categorical, bands and "
                     "hierarchies out, or apply them in a view first."
                 )
-            return cls((), (), suppress=True)
+            return cls((), (), suppress=True, wildcard=suppress == WILDCARD)
         return cls(found, hierarchies.read(given_hierarchies, qi, [*sets, *(one.name for one in found)]))
 
     @property

@@ -17,6 +17,7 @@ from duckanon.functions.collection import COLLECTIONS, register_collection
 from duckanon.functions.k_global import LevelCell, choose, register_levels
 from duckanon.functions.k_release import CLASSES, Cell, Release, cells
 from duckanon.functions.k_request import Generalised, register_k
+from duckanon.functions.k_wildcard import MOST_COLUMNS, assign, least_matched, register_wildcard
 from duckanon.functions.k_within import Coarser, register_coarser
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.schema import Table
@@ -38,6 +39,7 @@ def register(on: Instance, host: Host) -> None:
     register_check(on, "k_anonymize", check_table, KAnonymize)
     register_collection(on)
     register_levels(on)
+    register_wildcard(on)
     register_engine(on, "_dk_k_classes", partial(_classes, host.progress), "classes", CLASSES, KAnonymize)
     register_coarser(on)
 
@@ -68,6 +70,8 @@ class KAnonymize(Generalised):
         criteria = privacy_criteria.read(asked, [*asked["qi"], *asked["drop"]])
         within, centroids = asked.pop("within"), _centroids(asked)
         _check_objective(asked, criteria, centroids, within)
+        if asked["how"].wildcard and within is None:
+            _check_wildcard(asked, criteria)
         if within is not None:
             return Coarser.of(asked, criteria, within)
         if asked["method"] == _GLOBAL:
@@ -88,7 +92,10 @@ class KAnonymize(Generalised):
             collected=self.collected(self.criteria.columns),
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
             how=self.how,
-            levels=", system.main._dk_levels(answer.classes) AS levels" if self.method == _GLOBAL else "",
+            levels=", system.main._dk_levels(answer.classes) AS levels"
+            if self.method == _GLOBAL or self.how.wildcard
+            else "",
+            smallest=partial(least_matched, self.qi) if self.how.wildcard else None,
         ).query
 
     @property
@@ -179,6 +186,19 @@ def _check_objective(
         raise InvalidInput("objective := 'sse' has no options: leave options out.")
 
 
+def _check_wildcard(asked: Mapping[str, Any], criteria: Criteria) -> None:
+    if asked["method"] == _GLOBAL:
+        raise InvalidInput("Method 'global' takes one level for a whole column: leave suppress_cells out.")
+    others = criteria.columns or criteria.max_suppression or asked["method"] != "auto"
+    if others or asked["seconds"] is not None or asked["options"] is not None:
+        raise InvalidInput(
+            "suppress_cells := 'wildcard' has no conditions beside k of the records and one method: leave method, "
+            "seconds, options, sensitive, l, t and max_suppression out, and write unit := '' where a policy names one."
+        )
+    if len(asked["qi"]) > MOST_COLUMNS:
+        raise InvalidInput(f"suppress_cells := 'wildcard' takes up to {MOST_COLUMNS} quasi-identifiers: name fewer.")
+
+
 def _check_global(asked: Mapping[str, Any], criteria: Criteria) -> None:
     for name in asked["qi"]:
         if asked["how"].of(name) is None:
@@ -215,6 +235,10 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
     )
     criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
+        if request.how.wildcard:
+            rows.levels, labels = assign(request.records(rows, workers), rows.content(), k)
+            rows.answer(labels)
+            return pa.array([kept])
         is_global = request.method == _GLOBAL
         attributes = request.records(rows, workers, last=not is_global)
         if is_global:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -183,6 +183,30 @@ class SuppressedCell:
 
 
 @dataclass(frozen=True)
+class WildcardCell:
+    """A value as it is, or NULL where the pattern of the record's label says so. number: of the column, from 0."""
+
+    name: str
+    number: int
+    shown = ()
+    found = ""
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [self.name]
+
+    def aggregate(self) -> str:
+        # (All records of a label have the same value.)
+        pattern = f"(SELECT levels FROM _dk_answered)[system.main.any_value({LABEL}) + 1]"
+        value = lowest(f"{ROW}.{identifier(self.name)}")
+        return f"CASE WHEN {pattern} & {1 << self.number} = 0 THEN {value} END AS {identifier(self.name)}"
+
+    def holds(self) -> str:
+        cell, value = f"_dk_classes.{identifier(self.name)}", f"{ROW}.{identifier(self.name)}"
+        return f"({cell} IS NULL OR {cell} = {value} AND {as_bytes(cell)} = {as_bytes(value)})"
+
+
+@dataclass(frozen=True)
 class BandCell:
     """Bands from a lower to an upper end."""
 
@@ -237,7 +261,9 @@ def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) ->
     named, found = {fold(name) for name in categorical}, list[Cell]()
     for name in qi:
         own = how.of(name)
-        if how.suppress:
+        if how.wildcard:
+            found.append(WildcardCell(name, len(found)))
+        elif how.suppress:
             found.append(SuppressedCell(name))
         elif isinstance(own, Bands):
             found.append(BandCell(own))
@@ -255,7 +281,8 @@ class Release:
     dropped, replaced: columns that are not released, and those for which the cells stand. collected: an aggregate over
     the rows, which `classes` is called with under this name. suppressed: how many of the `records` of `source` may be
     dropped, if that is not a share of them. how: the bands and hierarchies of the cells.
-    levels: the levels of the columns, after the engine's answer, or nothing.
+    levels: the levels of the columns, after the engine's answer, or nothing. smallest: SQL of the k of the release from
+    its rows with their classes, where that is not the size of the smallest class.
     """
 
     source: str
@@ -270,6 +297,7 @@ class Release:
     suppressed: str | None = None
     how: Generalisation | None = None
     levels: str = ""
+    smallest: Callable[[str], str] | None = None
 
     @property
     def query(self) -> str:
@@ -288,9 +316,9 @@ class Release:
             problem=self.problem,
             collected=self.collected,
             classes=self.classes,
-            # For the cells and for the release; where they are asked for, for units and for sensitive columns.
-            label=_label(2 + bool(criteria.sensitive) + (criteria.unit is not None)),
-            smallest=criteria.smallest(classes_of),
+            # For the cells and for the release; where asked for, for units, for sensitive columns and for `smallest`.
+            label=_label(2 + bool(criteria.sensitive) + (criteria.unit is not None) + (self.smallest is not None)),
+            smallest=self.smallest(classes_of) if self.smallest is not None else criteria.smallest(classes_of),
             unmet=criteria.unmet(
                 f"(SELECT {hidden} AS members FROM {classes_of} WHERE _dk_classes.class_id IS NOT NULL "
                 "GROUP BY _dk_classes.class_id)"

@@ -100,6 +100,47 @@ def test_units_conditions_and_outliers(con: duckdb.DuckDBPyConnection) -> None:
         assert (n < 90) == ("max_suppression" in more)
 
 
+def test_wildcards(con: duckdb.DuckDBPyConnection) -> None:
+    """NULL may stand for any value: fewer are lost, and neither the order of rows nor a NULL from before matters."""
+    con.execute(
+        "CREATE OR REPLACE TABLE homes AS SELECT i AS id, "
+        "CASE i WHEN 6 THEN 'clay' WHEN 9 THEN 'tin' ELSE ['brick', 'wood', NULL][1 + i % 3] END AS walls, "
+        "CASE i WHEN 3 THEN 9 WHEN 4 THEN 8 ELSE i % 2 END AS water FROM range(30) r(i)"
+    ).fetchall()
+    original = con.execute("SELECT walls, water FROM homes ORDER BY id").fetchall()
+    lost, released = [], []
+    for word, table in (("true", "homes"), ("'wildcard'", "homes"), ("'wildcard'", "(FROM homes ORDER BY -id)")):
+        con.execute(f"CREATE OR REPLACE VIEW ordered AS FROM {table}").fetchall()
+        call = f"FROM k_anonymize('ordered', ['walls', 'water'], k := 3, suppress_cells := {word})"
+        rows = con.execute(f"SELECT id, walls, water {call} ORDER BY id").fetchall()
+        assert [row[0] for row in rows] == list(range(30))
+        cells = [pair for row, own in zip(rows, original, strict=True) for pair in zip(row[1:], own, strict=True)]
+        assert all(new in (None, old) for new, old in cells)
+        lost.append(sum(new is None and old is not None for new, old in cells))
+        released.append(rows)
+    assert lost[1] == lost[2] < lost[0]
+    assert released[1] == released[2]
+
+
+def test_containment_is_not_published() -> None:
+    """What holds only where NULL may stand for any value is refused, by matchings or not."""
+    con = duckdb.connect()
+    duckanon.register(con)
+    con.execute(
+        "CREATE TABLE homes AS SELECT i AS id, CASE WHEN i = 5 THEN 9 ELSE i % 2 END AS water FROM range(30) r(i)"
+    )
+    con.execute(
+        "SELECT protect('homes', unit := 'id', epsilon := 1, quasi_identifiers := ['water'], k := 3)"
+    ).fetchall()
+    con.execute(
+        "CREATE TABLE released AS FROM k_anonymize('homes', ['water'], k := 3, suppress_cells := 'wildcard', "
+        "drop := ['id'], unit := '')"
+    ).fetchall()
+    assert con.execute("SELECT count(*) FROM released WHERE water IS NULL").fetchall() == [(3,)]
+    with pytest.raises(duckdb.Error, match="XX"):
+        con.execute("SELECT publish('released')").fetchall()
+
+
 def test_compare(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE OR REPLACE TABLE twos AS SELECT i // 2 AS a, 1 AS b FROM range(8) r(i)").fetchall()
     query = "SELECT k, information_loss FROM k_compare('twos', ['a', 'b'], k := [2, 4], methods := ['auto'], {})"

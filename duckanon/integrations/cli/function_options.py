@@ -39,6 +39,7 @@ _NUMBERS = _Kind(list[str], "NAME=NUMBER", numbers)
 _KINDS = {
     "BIGINT": _Kind(int),
     "BOOLEAN": _Kind(bool),
+    "BOOLEAN or VARCHAR": _Kind(str, "true|WORD", lambda given, _: {"true": True, "false": False}.get(given, given)),
     "DECIMAL": _Kind(float),
     "DOUBLE": _Kind(float),
     "INTEGER": _Kind(int),
