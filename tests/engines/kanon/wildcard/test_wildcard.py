@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations, product
 
 import numpy as np
@@ -28,7 +29,7 @@ def covers(released: tuple[int | None, ...], person: Person) -> bool:
     return all(one in (None, own) for one, own in zip(released, person, strict=True))
 
 
-def enumerated(persons: list[Person], patterns: list[int]) -> int:
+def enumerated(persons: Sequence[Person], patterns: Sequence[int]) -> int:
     """The k of a release, from all perfect matchings."""
     released = [shown(*one) for one in zip(persons, patterns, strict=True)]
     allowed = {
@@ -42,18 +43,18 @@ def enumerated(persons: list[Person], patterns: list[int]) -> int:
     return min(by_record, min(sum((i, j) in allowed for i in every) for j in every))
 
 
-def world(persons: list[Person]) -> tuple[Groups, list[int]]:
+def world(persons: Sequence[Person]) -> tuple[Groups, list[int]]:
     values = np.array(persons, np.int64)
     group = numbered(values)
     first = np.unique(group, return_index=True)[1]
     return Groups(values[first], np.bincount(group), np.zeros(len(first), np.int64)), group.tolist()
 
 
-def kinds(group: list[int], patterns: list[int]) -> Kinds:
+def kinds(group: Sequence[int], patterns: Sequence[int]) -> Kinds:
     return Kinds(np.array(group), np.array(patterns), np.ones(len(group), np.int64))
 
 
-def checked(persons: list[Person], patterns: list[int]) -> int:
+def checked(persons: Sequence[Person], patterns: Sequence[int]) -> int:
     def text(values: tuple[int | None, ...]) -> tuple[bytes | None, ...]:
         return tuple(None if one is None else str(one).encode() for one in values)
 
