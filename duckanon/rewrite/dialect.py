@@ -17,8 +17,15 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from duckanon.errors import DuckanonError
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.allowed import FUNCTIONS
+
+if not str(sqlglot.parser.__file__).endswith(".py"):
+    # No class of it can be extended: the first statement would fail, and be taken for one that cannot be understood.
+    raise DuckanonError(
+        "The compiled build of sqlglot is installed here, in which duckanon cannot read statements: pip uninstall sqlglotc."
+    )
 
 # Functions that sqlglot writes in another way than they were written, for some arguments.
 _CHANGED = frozenset(

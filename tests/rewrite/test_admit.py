@@ -1,5 +1,8 @@
 """The first gate: which statements an analyst may run at all."""
 
+import subprocess
+import sys
+
 import pytest
 
 from duckanon.errors import UnsupportedQuery
@@ -63,3 +66,10 @@ def test_a_refusal_quotes_nothing_of_the_statement() -> None:
         with pytest.raises(UnsupportedQuery) as raised:
             admit(sql)
         assert "secret" not in str(raised.value)
+
+
+def test_the_compiled_build_of_sqlglot_is_told() -> None:
+    """Its parser cannot be extended: every statement would be refused as one that cannot be understood."""
+    code = "import sqlglot.parser as parser; parser.__file__ = 'parser.so'; import duckanon.rewrite.dialect"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stderr.strip().endswith("in which duckanon cannot read statements: pip uninstall sqlglotc.")
