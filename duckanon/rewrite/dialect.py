@@ -24,7 +24,8 @@ from duckanon.rewrite.allowed import FUNCTIONS
 if not str(sqlglot.parser.__file__).endswith(".py"):
     # No class of it can be extended: the first statement would fail, and be taken for one that cannot be understood.
     raise DuckanonError(
-        "The compiled build of sqlglot is installed here, in which duckanon cannot read statements: pip uninstall sqlglotc."
+        "The compiled build of sqlglot is installed here, in which duckanon cannot read statements: "
+        "pip uninstall sqlglotc."
     )
 
 # Functions that sqlglot writes in another way than they were written, for some arguments.
