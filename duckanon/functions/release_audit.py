@@ -19,6 +19,7 @@ from duckanon.functions.cell_key import perturbed_by
 from duckanon.functions.publication_audit import MASKED, check_table, follows
 from duckanon.functions.publication_masked import check_key, check_masked
 from duckanon.functions.publication_numbers import check_publishable
+from duckanon.functions.publication_sums import check_values_unknown
 from duckanon.functions.publication_tables import Joint
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import call, fill, seen
@@ -115,6 +116,8 @@ def _form(given: object, argument: str) -> PublishedTable:
     if found.suppressed is not None and argument == "candidate":
         if found.tbl is None or found.value is None:
             raise InvalidInput("A candidate with suppressed cells is a table: say its tbl, vars, value and suppressed.")
+    elif found.sum is not None:
+        raise InvalidInput("A candidate with sums has suppressed cells: say its tbl, vars, value, suppressed and sum.")
     elif found.tbl is not None or found.value is not None or found.suppressed is not None:
         raise InvalidInput(
             "A candidate is made from the protected table: say vars, given, digits and base of it, and no tbl or value."
@@ -136,6 +139,7 @@ def _terms(form: PublishedTable) -> Terms:
         form.base,
         suppressed=form.suppressed,
         perturbation=perturbation,
+        sum=form.sum,
     )
 
 
@@ -163,6 +167,7 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
         candidate = replace(candidate, terms=terms)
         if terms.kind in MASKED and candidate.release:
             check_masked(con, candidate)
+            check_values_unknown(candidate)
         else:
             _check_form(candidate)
         tables.append(("the candidate", terms))

@@ -82,10 +82,29 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     for other, earlier in plan.before:
         settle(context, other, earlier.question, earlier.kind, earlier.words, earlier.counted)
     is_result = node is context.bound.query
+    words = plan.words + (_ROWS_OF_ZEROS if _aggregated_again(node) else "")
     noisy, note = (plan.noisy, plan.note(new)) if is_result else ((), None)
     context.replace(node, new)
-    settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy, note)
+    settle(context, table, plan.question, plan.kind, words, plan.counted, noisy, note)
     return None
+
+
+_ROWS_OF_ZEROS = (
+    " The query around it sees a row for every value of the keys' domains, also where there are no records: count, "
+    "avg, min, max and ranks are of all these rows. HAVING with a count above its margin of error leaves most out."
+)
+
+
+def _aggregated_again(node: Node) -> bool:
+    """Whether the rows of a SELECT with GROUP BY are counted, averaged or ranked by the query around it.
+
+    Sums are not: rows of zeros add nothing but noise. With HAVING the query says itself which rows it means.
+    """
+    around = node.find_ancestor(exp.Select)
+    if around is None or node.args.get("group") is None or node.args.get("having") is not None:
+        return False
+    found = [one for part in around.expressions for one in part.find_all(exp.AggFunc, exp.Window)]
+    return any(not isinstance(one, exp.Sum) for one in found)
 
 
 _LATERAL = (

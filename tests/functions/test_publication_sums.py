@@ -106,6 +106,21 @@ def test_a_second_table_of_sums_and_numbers_by_the_summed_column(firms: duckdb.D
     assert "two tables of sums" in refused(firms, more)
 
 
+def test_a_candidate_with_sums(firms: duckdb.DuckDBPyConnection) -> None:
+    form = "{tbl: 'sums', vars: ['region', 'branch'], value: 'value', suppressed: 'suppressed', sum: 'turnover'}"
+    asked = f"FROM release_audit('firms', candidate := {form})"
+    found = firms.execute(f"SELECT variables, safe, publications {asked}").fetchall()
+    assert (["region", "branch"], True, ["the candidate"]) in found
+    said(firms, PUBLISH.format(name="sums", more=SUMS))
+    firms.execute("CREATE TABLE more AS FROM sums").fetchall()
+    with pytest.raises(duckdb.InvalidInputException, match="two tables of sums of one column"):
+        firms.execute(asked.replace("'sums'", "'more'")).fetchall()
+    with pytest.raises(duckdb.InvalidInputException, match="A candidate with sums has suppressed cells"):
+        firms.execute("FROM release_audit('firms', candidate := {vars: ['region'], sum: 'turnover'})").fetchall()
+    with pytest.raises(duckdb.InvalidInputException, match="table_bounds takes counts"):
+        firms.execute(f"FROM table_bounds([{form}])").fetchall()
+
+
 @pytest.mark.parametrize("dropped", ["['firm', 'turnover']", "['firm']"])
 def test_sums_beside_a_k_anonymous_table(con: duckdb.DuckDBPyConnection, dropped: str) -> None:
     """They are refused, even by a column that it shows, unless it shows the summed column too."""
