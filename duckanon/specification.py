@@ -51,7 +51,8 @@ class Argument:
     def bounds(self) -> str:
         """What it must be, in words; nothing where its type alone says that."""
         if self.values:
-            *others, last = (f"'{one}'" for one in self.values)
+            flags = ["true", "false"] if self.type.startswith("BOOLEAN") else []
+            *others, last = [*flags, *(f"'{one}'" for one in self.values)]
             return f"{', '.join(others)} or {last}"
         if self.least is None and self.above is None:
             return ""

@@ -115,8 +115,7 @@ def _flag(argument: Argument, given: object) -> bool:
 def _flag_or_word(argument: Argument, given: object) -> bool | str:
     if isinstance(given, bool) or (isinstance(given, str) and given in (argument.values or ())):
         return given
-    words = " or ".join(f"'{word}'" for word in argument.values or ())
-    raise InvalidInput(f"{argument.name} must be true, false or {words}.")
+    raise _refused(argument, argument.bounds)
 
 
 def _several(read: Callable[[Argument, object], Any]) -> Callable[[Argument, object], tuple[Any, ...]]:
