@@ -141,9 +141,11 @@ def _shown_one_more(problem: Problem, group: int, pattern: int) -> list[int]:
 def _rebuilt(problem: Problem, released: Released, random: Random) -> Released:
     """Another release: the records around one hub are taken back, and widened anew by patterns chosen at random."""
     found = [own.copy() for own in released]
-    centre = random.choice(sorted(problem.choices))
+    # (Where nobody has to lose a value for itself, some record does for a person without one.)
+    wide = (group for group, own in enumerate(found) if any(problem.cost(group, pattern) for pattern in own))
+    centre = random.choice(sorted(problem.choices) or list(wide))
     near = set[int]()
-    for pattern in sorted({*problem.choices[centre], *found[centre]}):
+    for pattern in sorted({*problem.choices.get(centre, ()), *found[centre]}):
         near.update(problem.members(problem.hub(centre, pattern)))
     for group in sorted(near):
         patterns = problem.choices.get(group, [problem.missing[group]])

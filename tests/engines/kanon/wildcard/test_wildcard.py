@@ -14,9 +14,10 @@ from duckanon.engines.kanon.wildcard.matching import Groups, Kinds, contained, n
 from duckanon.engines.kanon.wildcard.search import suppress
 from duckanon.functions.k_wildcard import least_possible
 
-Person = tuple[int, ...]
+# A value of None is none at all.
+Person = tuple[int | None, ...]
 
-worlds = st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=3, max_size=5)
+worlds = st.lists(st.tuples(*[st.sampled_from([None, 0, 1, 2])] * 3), min_size=3, max_size=5)
 some = settings(max_examples=40, deadline=None)
 few = settings(max_examples=10, deadline=None)
 
@@ -44,10 +45,11 @@ def enumerated(persons: Sequence[Person], patterns: Sequence[int]) -> int:
 
 
 def world(persons: Sequence[Person]) -> tuple[Groups, list[int]]:
-    values = np.array(persons, np.int64)
+    values = np.array([[3 if one is None else one for one in person] for person in persons], np.int64)
     group = numbered(values)
     first = np.unique(group, return_index=True)[1]
-    return Groups(values[first], np.bincount(group), np.zeros(len(first), np.int64)), group.tolist()
+    missing = (values[first] == 3) @ (1 << np.arange(values.shape[1]))
+    return Groups(values[first], np.bincount(group), missing), group.tolist()
 
 
 def kinds(group: Sequence[int], patterns: Sequence[int]) -> Kinds:
@@ -66,8 +68,10 @@ def checked(persons: Sequence[Person], patterns: Sequence[int]) -> int:
 @some
 @given(worlds, st.data())
 def test_what_matchings_allow(persons: list[Person], data: st.DataObject) -> None:
-    patterns = data.draw(st.lists(st.integers(0, 7), min_size=len(persons), max_size=len(persons)))
+    drawn = data.draw(st.lists(st.integers(0, 7), min_size=len(persons), max_size=len(persons)))
     groups, group = world(persons)
+    # A record shows no value that its person lacks.
+    patterns = [one | int(groups.missing[own]) for one, own in zip(drawn, group, strict=True)]
     expected = enumerated(persons, patterns)
     assert possible(groups, kinds(group, patterns)).least == expected
     assert checked(persons, patterns) == expected
@@ -96,7 +100,16 @@ def test_a_release_holds(persons: list[Person], k: int) -> None:
         left[g] += 1
     assert left == groups.sizes.tolist()
     assert enumerated(persons, patterns) >= k
-    assert found.lost == sum(one.bit_count() for one in patterns) >= found.bound
+    values = zip(persons, patterns, strict=True)
+    lost = sum(shown(person, pattern).count(None) - person.count(None) for person, pattern in values)
+    assert found.lost == lost >= found.bound
+
+
+def test_who_lacks_a_value_is_covered_by_those_who_lose_it() -> None:
+    """Every record covers k persons as it is, and yet the person without a value has one record only."""
+    groups, _ = world([(0,), (0,), (None,)])
+    found = suppress(groups, 2, np.ones(1))
+    assert (found.lost, found.bound) == (1, 0)
 
 
 @few
