@@ -1,13 +1,12 @@
 """k_anonymize(..., suppress_cells := 'wildcard'): the engine's call, and the check of what it made.
 
-A label stands for a set of equal records and a pattern: the columns that they lose, as bits. The check shares nothing
-with the engine: it takes the records' values and what is released of them, as text, and finds who may be whom anew.
+A label stands for a set of equal records and a pattern: the columns that they lose, as bits. The check takes the
+records' values and what is released of them, as text.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 # Patterns are INTEGER in SQL.
 MOST_COLUMNS = 31
-
-Values = tuple[bytes | None, ...]
 
 
 def register_wildcard(on: Instance) -> None:
@@ -54,78 +51,6 @@ def assign(records: Records, content: Hashes, k: int) -> tuple[list[int], Labels
 
 
 def _least(kinds: Sequence[Mapping[str, Any]]) -> int:
+    from duckanon.engines.kanon.wildcard_check import least_possible
+
     return least_possible([(tuple(one["own"]), tuple(one["shown"]), one["many"]) for one in kinds])
-
-
-def least_possible(kinds: Iterable[tuple[Values, Values, int]]) -> int:
-    """The least number of persons that a record may belong to, or of records that may be a person's, by some perfect
-    matching. kinds: a person's values, what the record of such a person shows, and how many there are.
-
-    A record that shows too little or too much would break the matching: a value that is shown must be the person's.
-    """
-    rows = list(kinds)
-    if any(b is not None and a != b for own, shown, _ in rows for a, b in zip(own, shown, strict=True)):
-        return 0
-    persons = Counter[Values]()
-    records = Counter[Values]()
-    covers = dict[Hashable, set[Hashable]]()
-    for own, shown, many in rows:
-        persons[own] += many
-        records[shown] += many
-        covers.setdefault(("person", own), set()).add(("record", shown))
-    by_columns = defaultdict[tuple[int, ...], set[Values]](set)
-    for shown in records:
-        by_columns[tuple(i for i, one in enumerate(shown) if one is not None)].add(shown)
-    width = len(rows[0][0])
-    covered = defaultdict[Values, list[Values]](list)
-    for columns, those in by_columns.items():
-        for own in persons:
-            shown = tuple(own[i] if i in columns else None for i in range(width))
-            if shown in those:
-                covered[shown].append(own)
-    for shown, those_persons in covered.items():
-        covers["record", shown] = {("person", own) for own in those_persons}
-    component = _components(covers)
-    possible = Counter[Values]()
-    least = sum(persons.values())
-    for shown, those_persons in covered.items():
-        near = [own for own in those_persons if component["person", own] == component["record", shown]]
-        least = min(least, sum(persons[own] for own in near))
-        for own in near:
-            possible[own] += records[shown]
-    return min(least, min(possible[own] for own in persons))
-
-
-def _components(graph: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, Hashable]:
-    """The strongly connected component of each node (Kosaraju and Sharir)."""
-    back = defaultdict[Hashable, list[Hashable]](list)
-    for tail, heads in graph.items():
-        for head in heads:
-            back[head].append(tail)
-    order, seen = list[Hashable](), set[Hashable]()
-    for root in graph:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [(root, iter(graph[root]))]
-        while stack:
-            node, left = stack[-1]
-            following = next((one for one in left if one not in seen), None)
-            if following is None:
-                order.append(node)
-                stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(graph[following])))
-    found = dict[Hashable, Hashable]()
-    for root in reversed(order):
-        if root in found:
-            continue
-        found[root] = root
-        waiting = [root]
-        while waiting:
-            for tail in back[waiting.pop()]:
-                if tail not in found:
-                    found[tail] = root
-                    waiting.append(tail)
-    return found

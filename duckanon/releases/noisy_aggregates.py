@@ -96,15 +96,24 @@ _ROWS_OF_ZEROS = (
 
 
 def _aggregated_again(node: Node) -> bool:
-    """Whether the rows of a SELECT with GROUP BY are counted, averaged or ranked by the query around it.
+    """Whether the rows of a SELECT with GROUP BY are counted, averaged or ranked by a query around it.
 
-    Sums are not: rows of zeros add nothing but noise. With HAVING the query says itself which rows it means.
+    Sums are not: rows of zeros add nothing but noise. With a condition on its numbers, in HAVING or in the WHERE around
+    it, the query says itself which rows it means.
     """
-    around = node.find_ancestor(exp.Select)
-    if around is None or node.args.get("group") is None or node.args.get("having") is not None:
+    if node.args.get("group") is None or node.args.get("having") is not None:
         return False
-    found = [one for part in around.expressions for one in part.find_all(exp.AggFunc, exp.Window)]
-    return any(not isinstance(one, exp.Sum) for one in found)
+    numbers = {fold(one.alias_or_name) for one in node.expressions if one.find(exp.AggFunc) is not None}
+    around = node.find_ancestor(exp.Select)
+    while around is not None:
+        where = around.args.get("where")
+        if where is not None and any(fold(one.name) in numbers for one in where.find_all(exp.Column)):
+            return False
+        found = [one for part in around.expressions for one in part.find_all(exp.AggFunc, exp.Window)]
+        if any(not isinstance(one, exp.Sum) for one in found):
+            return True
+        around = around.find_ancestor(exp.Select)
+    return False
 
 
 _LATERAL = (

@@ -114,9 +114,9 @@ def with_relations(text: str, several: Sequence[Mapping[TableName, str]]) -> lis
         if any(named(node) in one for one in several):
             _hold(node, exp.Var(this=f"{mark}{len(places)}_"))
             places.append(named(node))
-    written = str(query.sql(DIALECT, comments=False, normalize_functions=False))
-    place = re.compile(f"{mark}([0-9]+)_")
-    return [place.sub(lambda found, one=one: one[places[int(found[1])]], written) for one in several]  # type: ignore[misc]
+    # Texts between the places, and the places' numbers, in turn.
+    parts = re.split(f"{mark}([0-9]+)_", query.sql(DIALECT, comments=False, normalize_functions=False))
+    return ["".join(one[places[int(part)]] if at % 2 else part for at, part in enumerate(parts)) for one in several]
 
 
 def _replace(node: Node, columns: Mapping[str, str]) -> None:

@@ -105,7 +105,8 @@ def _option(name: str) -> str:
 def _parameter(argument: Argument, function: str, required: bool) -> inspect.Parameter:
     kind = _KINDS[argument.type]
     # Its name is given, because typer would make a second one of a switch: --no-...
-    told = typer.Option(_option(argument.name), metavar=kind.metavar, help=_help(argument, function))
+    metavar = kind.metavar and kind.metavar.replace("WORD", "|".join(argument.values or ()))
+    told = typer.Option(_option(argument.name), metavar=metavar, help=_help(argument, function))
     return inspect.Parameter(
         argument.name,
         inspect.Parameter.KEYWORD_ONLY,

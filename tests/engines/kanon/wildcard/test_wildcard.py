@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from duckanon.engines.kanon.wildcard.matching import Groups, Kinds, contained, numbered, possible
 from duckanon.engines.kanon.wildcard.search import suppress
-from duckanon.functions.k_wildcard import least_possible
+from duckanon.engines.kanon.wildcard_check import least_possible
 
 # A value of None is none at all.
 Person = tuple[int | None, ...]
