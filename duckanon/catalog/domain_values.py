@@ -18,17 +18,10 @@ from uuid import UUID
 
 from duckanon.accounting import rational
 from duckanon.catalog.domain_sources import ENUM, DomainSource, Range
+from duckanon.catalog.types import FLOATS, WITHIN_BIGINT, is_exact, step
 
 # Types of columns whose values may be found with noise: equal values have equal bytes.
-FINDABLE = frozenset(
-    {
-        *("VARCHAR", "DATE", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
-        *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
-    }
-)
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
-_DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
-_FLOATS = ("FLOAT", "DOUBLE")
+FINDABLE = WITHIN_BIGINT | {"UBIGINT", "VARCHAR", "DATE", "BOOLEAN"}
 # How many digits of a second each type of times holds.
 _DIGITS = {
     "TIMESTAMP": 6,
@@ -74,8 +67,8 @@ def of_other_column(column: str, theirs: str, kind: str) -> str | None:
     Numbers are compared by their values, which must not change in a cast; all else only with its own type.
     """
     texts = all(one == "VARCHAR" or one.startswith("ENUM(") for one in (theirs, kind))
-    numbers = _is_exact(theirs) and (_is_exact(kind) or kind in _FLOATS)
-    if theirs == kind or texts or numbers or (theirs in _FLOATS and kind in _FLOATS):
+    numbers = is_exact(theirs) and (is_exact(kind) or kind in FLOATS)
+    if theirs == kind or texts or numbers or (theirs in FLOATS and kind in FLOATS):
         return None
     return _SENTENCES[_DAY if theirs == "DATE" and is_time(kind) else _MISFIT].format(column)
 
@@ -133,10 +126,10 @@ def _wrong(value: Any, kind: str) -> int | None:
         return None
     if isinstance(value, bool):
         return None if kind == "BOOLEAN" else _MISFIT
-    if _is_exact(kind):
+    if is_exact(kind):
         return None if _is_held(value, kind) else _MISFIT
     if isinstance(value, int):
-        return None if kind in _FLOATS else _MISFIT
+        return None if kind in FLOATS else _MISFIT
     return _wrong_text(str(value), kind)
 
 
@@ -156,15 +149,10 @@ def _wrong_text(text: str, kind: str) -> int | None:
     return _MISFIT if wrong else None
 
 
-def _is_exact(kind: str) -> bool:
-    return _WHOLE.fullmatch(kind) is not None or _DECIMAL.fullmatch(kind) is not None
-
-
 def _is_held(value: object, kind: str) -> bool:
     """Whether a type of exact numbers holds a number without rounding it."""
-    decimal = _DECIMAL.fullmatch(kind)
     number = rational(value)
-    return number is not None and (Fraction(number) * 10 ** (int(decimal[1]) if decimal else 0)).denominator == 1
+    return number is not None and (Fraction(number) / step(kind)).denominator == 1
 
 
 def _listed_type(value: object) -> str:
@@ -201,7 +189,7 @@ def _other(listed: str, kind: str) -> int | None:
         return _ENDS
     if listed == "DATE" and is_time(kind):
         return _DAY
-    numbers = listed == _NUMBER and (_is_exact(kind) or kind in _FLOATS)
+    numbers = listed == _NUMBER and (is_exact(kind) or kind in FLOATS)
     numbers = numbers or (listed == "FLOAT" and kind == "DOUBLE")
     # Python has no nanoseconds.
     times = listed == "TIMESTAMP" and kind in ("TIMESTAMP_S", "TIMESTAMP_MS")

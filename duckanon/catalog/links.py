@@ -14,8 +14,8 @@ from dataclasses import replace
 from duckanon.catalog.names import TableName, fold, identifier, quoted
 from duckanon.catalog.policy import OWNER, Link, Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.catalog.types import WHOLE
 
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 # Types, besides whole numbers and text, whose values DuckDB compares in one way: no floats, intervals or nested types.
 _COMPARED = re.compile(r"UUID|DATE|BOOLEAN|BLOB|TIME|TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?|DECIMAL\(\d+,\d+\)")
 # Whole numbers of different widths are compared as this type, which does not hold the largest of the second one.
@@ -24,7 +24,7 @@ _WIDEST, _TOO_WIDE = "HUGEINT", "UHUGEINT"
 
 def canonical(kind: str) -> str | None:
     """What a unit's column identifies units by: all columns of a population must have the same; None for others."""
-    if _WHOLE.fullmatch(kind):
+    if kind in WHOLE:
         return "whole numbers"
     if _is_text(kind):
         return "text"
@@ -39,9 +39,9 @@ def met(own: str, own_kind: str, theirs: str, their_kind: str) -> str | None:
     if _is_text(own_kind) and _is_text(their_kind):
         return f"{_bytes(own)} = {_bytes(theirs)}"
     if own_kind == their_kind:
-        linked = _WHOLE.fullmatch(own_kind) or _COMPARED.fullmatch(own_kind)
+        linked = own_kind in WHOLE or _COMPARED.fullmatch(own_kind)
         return f"{own} = {theirs}" if linked else None
-    whole = _WHOLE.fullmatch(own_kind) and _WHOLE.fullmatch(their_kind)
+    whole = own_kind in WHOLE and their_kind in WHOLE
     if not whole or _TOO_WIDE in (own_kind, their_kind):
         return None
     return f"CAST({own} AS {_WIDEST}) = CAST({theirs} AS {_WIDEST})"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from duckanon.catalog.names import fold, literal
+from duckanon.catalog.types import DATES, NUMBERS, WHOLE, base
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import RESERVED_NAMES
 
@@ -26,41 +27,29 @@ _UNPLACED = {
     "GEOMETRY": "numbers",
 }
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "LIST", "ARRAY")
-_INTEGERS = {
-    *(f"{sign}{name}INT" for sign in ("", "U") for name in ("TINY", "SMALL", "BIG", "HUGE")),
-    "INTEGER",
-    "UINTEGER",
-}
-_NUMBERS = {*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"}
-_DATES = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
-
-
-def _base(kind: str) -> str:
-    """The type's first words, without what stands in brackets: an ENUM's values are data."""
-    return kind.split("(")[0].strip().upper()
 
 
 def plain_type(kind: str) -> str:
     """The type without an ENUM's values and a STRUCT's fields, which may be data that no error may repeat."""
-    return "the same type" if is_nested(kind) or _base(kind) == "ENUM" else _base(kind)
+    return "the same type" if is_nested(kind) or base(kind) == "ENUM" else base(kind)
 
 
 def is_text(kind: str) -> bool:
-    return _base(kind) == "VARCHAR"
+    return base(kind) == "VARCHAR"
 
 
 def is_number(kind: str) -> bool:
-    return _base(kind) in _NUMBERS
+    return base(kind) in NUMBERS
 
 
 def is_integer(kind: str) -> bool:
     """Whether values of the type are whole numbers, true and false included."""
-    return _base(kind) in _INTEGERS or _base(kind) == "BOOLEAN"
+    return base(kind) in WHOLE or base(kind) == "BOOLEAN"
 
 
 def is_date(kind: str) -> bool:
     """Whether values of the type are days, or times on days without a time zone."""
-    return _base(kind) in _DATES
+    return base(kind) in DATES
 
 
 def is_numbers(kind: str) -> bool:
@@ -70,7 +59,7 @@ def is_numbers(kind: str) -> bool:
 
 def is_nested(kind: str) -> bool:
     """Whether values of the type hold several values."""
-    return kind.endswith("]") or _base(kind) in _NESTED
+    return kind.endswith("]") or base(kind) in _NESTED
 
 
 def looks_like_a_value(name: str) -> bool:
@@ -137,10 +126,10 @@ class Table:
                 raise InvalidInput(
                     f'Column "{name}" is nested and cannot be a {role}: unnest it, or pick out one field as a column.'
                 )
-            if _base(kind) in _UNPLACED:
+            if base(kind) in _UNPLACED:
                 raise InvalidInput(
-                    f'Column "{name}" is of type {_base(kind)} and cannot be a {role}: '
-                    f"cast it to {_UNPLACED[_base(kind)]}."
+                    f'Column "{name}" is of type {base(kind)} and cannot be a {role}: '
+                    f"cast it to {_UNPLACED[base(kind)]}."
                 )
 
     def number(self, name: str, role: str, to: str) -> None:
@@ -158,7 +147,7 @@ class Table:
         """Check that text among the quasi-identifiers is declared categorical."""
         named = {fold(name) for name in categorical}
         for name in qi:
-            if _base(self._types[fold(name)]) in _TEXT and fold(name) not in named:
+            if base(self._types[fold(name)]) in _TEXT and fold(name) not in named:
                 raise InvalidInput(
                     f'Column "{name}" is text: name it in categorical := [{literal(name)}] to release sets of '
                     "its values, or cast it to an ENUM, a number or a date to release intervals."

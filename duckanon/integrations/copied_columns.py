@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.types import WHOLE
 
 # A column with more distinct values than this share of its values is almost an identifier.
 _NEAR_UNIQUE = 0.9
 # A column of whole numbers or text looks like the number of a household or patient if it has this many values or more,
 # and few records share one: from and to so many on average, and at most so many.
 _LEAST_VALUES, _ON_AVERAGE, _FEW_AT_MOST = 20, (1.15, 8), 30
-_KEYS = {"VARCHAR", "UUID", *(f"{sign}{size}INT" for sign in ("", "U") for size in ("SMALL", "BIG", "HUGE"))}
-_KEYS |= {"INTEGER", "UINTEGER"}
+_KEYS = {"VARCHAR", "UUID", *WHOLE} - {"TINYINT", "UTINYINT"}
 
 _OF_VALUES = ("mean", "median", "mode")
 # What k_anonymize puts behind the name of a quasi-identifier.

@@ -14,6 +14,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import identifier, literal
+from duckanon.catalog.types import WITHIN_BIGINT
 from duckanon.integrations.calls import call
 from duckanon.integrations.results import fetch
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Tables = Mapping[str, Mapping[str, str]]
 
 # The types whose intervals hold as many values as they are wide, or one more.
-_WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "DATE"}
+_COUNTED = WITHIN_BIGINT | {"UBIGINT", "DATE"}
 _MOST_COLUMNS = 15
 
 
@@ -127,7 +128,7 @@ def _has_bands(con: Connection, name: str, column: str, release: Mapping[str, st
         return False
     source = f"FROM system.main.query_table({literal(name)})"
     ((is_open,),) = con.execute(f"SELECT system.main.bool_or(({low} IS NULL) <> ({high} IS NULL)) {source}").fetchall()
-    if is_open or release[f"{column}_lo"] not in _WHOLE:
+    if is_open or release[f"{column}_lo"] not in _COUNTED:
         return bool(is_open)
     widths = con.execute(f"SELECT DISTINCT CAST({high} - {low} AS HUGEINT) {source} WHERE {low} IS NOT NULL").fetchall()
     return gcd(*(width for (width,) in widths)) > 1 and (0,) not in widths

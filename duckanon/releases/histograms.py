@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 
+from duckanon.catalog.types import reach
 from duckanon.releases.events import Steps
 from duckanon.releases.measures import MOST_CELLS
 from duckanon.releases.noise import NotOffered
@@ -26,7 +27,7 @@ from duckanon.rewrite.algebra.bounds import (
     truncation,
     weeks,
 )
-from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal, reach
+from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal
 from duckanon.rewrite.algebra.expressions import Constant, Expr, Function
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration

@@ -10,9 +10,9 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Domain
 from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Stored
+from duckanon.catalog.types import own_step
 from duckanon.releases.looked_up import LookedUp, LookUp
 from duckanon.releases.noise import NotOffered
-from duckanon.rewrite.algebra.constants import own_step
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.rule_context import RuleContext
 

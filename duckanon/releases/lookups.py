@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.types import WITHIN_BIGINT
 from duckanon.governance.locations import Location
 from duckanon.releases.group_sizes import offered
 from duckanon.releases.noise import NotOffered, not_dropped
@@ -36,8 +37,6 @@ _TEMPORARY = (
 )
 # The number of the source of the release's own columns.
 OURS = -1
-# Whole numbers of these types are compared as BIGINT.
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
 
 @dataclass(frozen=True)
@@ -229,4 +228,4 @@ def values_of(
 
 def compare(kind: str, other: str) -> bool:
     """Whether values of two types are compared without a cast that could fail."""
-    return bool(kind) and (kind == other or (kind in _WHOLE and other in _WHOLE))
+    return bool(kind) and (kind == other or (kind in WITHIN_BIGINT and other in WITHIN_BIGINT))

@@ -13,6 +13,7 @@ from duckanon.accounting import written as amount
 from duckanon.catalog.names import fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
+from duckanon.catalog.types import own_step
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.steps import in_steps
@@ -26,7 +27,7 @@ from duckanon.rewrite.algebra.bounds import (
     grid,
     whole,
 )
-from duckanon.rewrite.algebra.constants import in_sql, own_step
+from duckanon.rewrite.algebra.constants import in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.scalars import builtin

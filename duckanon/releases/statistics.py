@@ -14,12 +14,12 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from sqlglot import exp
 
+from duckanon.catalog.types import own_step
 from duckanon.engines.noise import Noise
 from duckanon.engines.quantiles import Choice
 from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import rounding
-from duckanon.rewrite.algebra.constants import own_step
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.margins import rounded

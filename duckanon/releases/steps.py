@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from duckanon.rewrite.algebra.constants import WHOLE, digits, in_sql, own_step, reach
+from duckanon.catalog.types import WHOLE, digits, own_step, reach
+from duckanon.rewrite.algebra.constants import in_sql
 from duckanon.rewrite.algebra.scalars import builtin
 
 # The most digits of decimals that DuckDB computes with in 64 bits.

@@ -9,12 +9,11 @@ from datetime import date
 from itertools import chain
 
 from duckanon.catalog.names import TableName, fold, literal, spelled
+from duckanon.catalog.types import DATES, NUMBERS, base
 from duckanon.rewrite.rule_context import RuleContext
 
 # How many periods a chart over time may have when it is made from a column's bounds.
 _MOST_PERIODS = 63
-_TIMES = ("DATE", "TIMESTAMP")
-_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
 def browsed(context: RuleContext, name: TableName) -> list[str]:
@@ -57,7 +56,7 @@ def _over_time(context: RuleContext, name: TableName, table: str) -> str:
     policy, types = context.catalog.protected[name].policy, context.types(name)
     public = {fold(one) for one in policy.public}
     for column, bounds in policy.bounds.items():
-        if fold(column) in public and types.get(fold(column), "").startswith(_TIMES):
+        if fold(column) in public and base(types.get(fold(column), "")) in DATES:
             unit = _period(*bounds[:2])
             if unit:
                 shown = f"date_trunc('{unit}', {spelled([column])}) AS {unit}"
@@ -87,5 +86,5 @@ def _means(context: RuleContext, name: TableName, table: str, keys: list[str]) -
         if key
         else f"SELECT avg({spelled([one])}) FROM {table}"
         for one in policy.bounds
-        if fold(one) not in kept and types.get(fold(one), "").startswith(_NUMBERS) and spelled([one]) not in keys
+        if fold(one) not in kept and base(types.get(fold(one), "")) in NUMBERS and spelled([one]) not in keys
     ]

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from duckanon.catalog.names import fold
+from duckanon.catalog.types import WHOLE, digits
 from duckanon.governance.locations import Location
-from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, digits, folded, type_name
+from duckanon.rewrite.algebra.constants import NUMBER, folded, type_name
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
     Arithmetic,

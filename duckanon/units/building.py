@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from duckanon.catalog.names import fold, quoted
-from duckanon.rewrite.algebra.constants import NUMBER, TEXT, decimal_type, folded, own_step, type_name
+from duckanon.catalog.types import own_step
+from duckanon.rewrite.algebra.constants import NUMBER, TEXT, decimal_type, folded, type_name
 from duckanon.rewrite.algebra.expressions import Cast, Column, Expr, Star, Unclear, has, is_windowed
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.order import in_order

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
+from duckanon.catalog.types import FLOATS, WHOLE, is_exact
 from duckanon.rewrite.algebra.bounds import DATE, TIMESTAMP
-from duckanon.rewrite.algebra.constants import WHOLE, ZONED, is_exact
+from duckanon.rewrite.algebra.constants import ZONED
 from duckanon.rewrite.algebra.expressions import (
     And,
     Column,
@@ -82,7 +83,7 @@ def tells_apart(kind: str, other: str) -> bool:
         return False
     if kind == other or (is_exact(kind) and is_exact(other)):
         return True
-    return {kind, other} <= {"FLOAT", "DOUBLE", *_EXACT_AS_DOUBLE}
+    return {kind, other} <= {*FLOATS, *_EXACT_AS_DOUBLE}
 
 
 def are_told_apart(one: Field, other: Field) -> bool:

@@ -8,7 +8,8 @@ from datetime import date
 from fractions import Fraction
 
 from duckanon.catalog.names import quoted
-from duckanon.rewrite.algebra.constants import WHOLE, digits, in_sql
+from duckanon.catalog.types import WHOLE, digits
+from duckanon.rewrite.algebra.constants import in_sql
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,

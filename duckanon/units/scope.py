@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
-from duckanon.rewrite.algebra.constants import own_step
+from duckanon.catalog.types import own_step
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.relations import Block

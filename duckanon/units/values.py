@@ -12,8 +12,9 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from duckanon.catalog.names import quoted
+from duckanon.catalog.types import WHOLE, digits
 from duckanon.rewrite.algebra.bounds import DATE, TIMESTAMP, Bounded, NotBounded, grid, known, start, truncation
-from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, digits
+from duckanon.rewrite.algebra.constants import NUMBER
 from duckanon.rewrite.algebra.expressions import NULL, Column, Expr
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.possible_values import possible_values

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duckanon.catalog.types import own_step, reach
 from duckanon.releases.measures import Number
 from duckanon.releases.steps import in_steps
-from duckanon.rewrite.algebra.constants import in_sql, own_step, reach
+from duckanon.rewrite.algebra.constants import in_sql
 
 TYPES = (
     "TINYINT", "UTINYINT", "SMALLINT", "INTEGER", "UINTEGER", "BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT",

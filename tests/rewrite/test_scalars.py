@@ -13,8 +13,9 @@ import pytest
 
 from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import Stored
+from duckanon.catalog.types import reach, step
 from duckanon.rewrite.algebra import filters
-from duckanon.rewrite.algebra.constants import in_sql, reach, step
+from duckanon.rewrite.algebra.constants import in_sql
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.recognize import Schema, relation

@@ -8,8 +8,8 @@ from itertools import product
 import duckdb
 import pytest
 
+from duckanon.catalog.types import WHOLE, reach
 from duckanon.errors import DuckanonError
-from duckanon.rewrite.algebra.constants import WHOLE, reach
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.units.scope import NotLocal
 from duckanon.units.unions import _kind_together

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import identifier
+from duckanon.catalog.types import DATES, NUMBERS, WHOLE, base
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -50,15 +51,15 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        return self.type.startswith(("DECIMAL", "DOUBLE", "FLOAT", "REAL")) or self.is_whole
+        return base(self.type) in NUMBERS
 
     @property
     def is_whole(self) -> bool:
-        return self.type.removeprefix("U") in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+        return self.type in WHOLE
 
     @property
     def is_date(self) -> bool:
-        return self.type == "DATE" or (self.type.startswith("TIMESTAMP") and "ZONE" not in self.type)
+        return self.type in DATES
 
 
 @dataclass(frozen=True)

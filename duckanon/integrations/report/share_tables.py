@@ -8,10 +8,10 @@ from itertools import combinations
 from typing import Any
 
 from duckanon.catalog.names import identifier, literal
+from duckanon.catalog.types import NUMBERS, WHOLE, base
 
 # Wider and longer tables are no tables of shares that somebody prints.
 _MOST_KEYS, _MOST_ROWS = 6, 100_000
-_NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def recognised(con: Any, name: str, types: Sequence[tuple[str, str]]) -> ShareTa
     ((many,),) = con.execute(f"SELECT system.main.count(*) FROM {source}").fetchall()  # noqa: S608 - columns are quoted
     if not 1 < many <= _MOST_ROWS:
         return None
-    for p in (column for column, kind in types if kind.startswith(_NUMBERS)):
+    for p in (column for column, kind in types if base(kind) in NUMBERS - set(WHOLE)):
         keys = [column for column, _ in types if column != p]
         if not 2 <= len(keys) <= _MOST_KEYS or not _is_cells(con, source, keys, p):
             continue

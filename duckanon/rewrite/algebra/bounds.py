@@ -17,8 +17,9 @@ from functools import reduce
 from math import ceil, gcd, lcm
 from typing import Protocol
 
+from duckanon.catalog.types import WHOLE, digits, reach
 from duckanon.rewrite.algebra import constants, times
-from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, Value, digits, folded, reach
+from duckanon.rewrite.algebra.constants import NUMBER, Value, folded
 from duckanon.rewrite.algebra.expressions import (
     CONDITIONS,
     Arithmetic,

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 from uuid import UUID
 
 from duckanon.accounting import rational
+from duckanon.catalog.types import WHOLE, digits, is_exact, reach, step
 from duckanon.rewrite.algebra import moments
 from duckanon.rewrite.algebra.expressions import (
     Arithmetic,
@@ -32,22 +33,12 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.moments import Duration, Now
 
-# The least and the greatest value of each type of whole numbers.
-WHOLE = {
-    **{f"{name}INT": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (("TINY", 8), ("SMALL", 16))},
-    "INTEGER": (-(2**31), 2**31 - 1),
-    "BIGINT": (-(2**63), 2**63 - 1),
-    "HUGEINT": (-(2**127), 2**127 - 1),
-    **{f"U{name}INT": (0, 2**bits - 1) for name, bits in (("TINY", 8), ("SMALL", 16), ("BIG", 64), ("HUGE", 128))},
-    "UINTEGER": (0, 2**32 - 1),
-}
 # The kinds of constants whose type is not written: they take the type of what they are compared with.
 NUMBER, TEXT, NOTHING = "a number", "a text", "NULL"
 # A moment, kept as the time of the session's zone.
 ZONED = "TIMESTAMP WITH TIME ZONE"
 # The current time, of which the day is known: it is some moment of the 24 hours that begin with the value.
 NOW = "now"
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 # sqlglot's names of types that have another name in DuckDB.
 _OTHER_NAMES = {
@@ -77,42 +68,11 @@ def type_name(kind: str) -> str:
     return _OTHER_NAMES.get(plain, plain)
 
 
-def digits(kind: str) -> tuple[int, int] | None:
-    """The width and scale of a DECIMAL; None for every other type."""
-    found = _DECIMAL.fullmatch(kind)
-    return None if found is None else (int(found[1]), int(found[2]))
-
-
-def is_exact(kind: str) -> bool:
-    """Whether a type holds whole numbers or decimals, which compare exactly, whatever their widths."""
-    return kind in WHOLE or digits(kind) is not None
-
-
 def decimal_type(number: Fraction) -> str | None:
     """The least DECIMAL that holds a number; None if none does."""
     scale = next((one for one in range(39) if (number * 10**one).denominator == 1), 39)
     width = max(len(str(abs(int(number * 10**scale)))), scale, 1)
     return f"DECIMAL({width},{scale})" if width <= 38 else None
-
-
-def reach(kind: str) -> tuple[Fraction, Fraction]:
-    """The least and the greatest value of a type of exact numbers."""
-    if kind in WHOLE:
-        return Fraction(WHOLE[kind][0]), Fraction(WHOLE[kind][1])
-    width, scale = digits(kind) or (0, 0)
-    most = Fraction(10**width - 1, 10**scale)
-    return -most, most
-
-
-def step(kind: str) -> Fraction:
-    """The distance between two values of a type of exact numbers."""
-    scale = (digits(kind) or (0, 0))[1]
-    return Fraction(1, 10**scale)
-
-
-def own_step(kind: str) -> Fraction | None:
-    """As `step`; None for a type of other values."""
-    return step(kind) if is_exact(kind) else None
 
 
 def is_text(kind: str) -> bool:

@@ -15,6 +15,7 @@ from math import ceil, floor
 from operator import eq, ge, gt, le, lt, ne
 
 from duckanon.catalog.names import quoted
+from duckanon.catalog.types import is_exact, reach, step
 from duckanon.rewrite.algebra.constants import (
     NOTHING,
     NOW,
@@ -23,12 +24,9 @@ from duckanon.rewrite.algebra.constants import (
     NotTotal,
     Value,
     in_sql,
-    is_exact,
     is_text,
     literal,
     of_type,
-    reach,
-    step,
 )
 from duckanon.rewrite.algebra.expressions import (
     CONDITIONS,

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, folded, reach, type_name
+from duckanon.catalog.types import SIGNED, WHOLE, reach
+from duckanon.rewrite.algebra.constants import NUMBER, folded, type_name
 from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Expr, Negative
 
-_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_SIGNED = list(SIGNED)
 
 
 def own_kind(expr: Expr, types: Mapping[str, str]) -> str:

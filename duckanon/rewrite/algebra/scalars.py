@@ -16,22 +16,9 @@ from fractions import Fraction
 from math import ceil, floor
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.types import WHOLE, digits, is_exact, reach
 from duckanon.rewrite.algebra import constants, times
-from duckanon.rewrite.algebra.constants import (
-    NOTHING,
-    NOW,
-    NUMBER,
-    TEXT,
-    WHOLE,
-    ZONED,
-    NotTotal,
-    Value,
-    digits,
-    folded,
-    is_exact,
-    is_text,
-    reach,
-)
+from duckanon.rewrite.algebra.constants import NOTHING, NOW, NUMBER, TEXT, ZONED, NotTotal, Value, folded, is_text
 from duckanon.rewrite.algebra.expressions import (
     CONDITIONS,
     Arithmetic,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from duckanon.catalog import types
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     TRUE,
@@ -22,10 +23,8 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.relations import Source
 from duckanon.rewrite.algebra.rows import is_condition, present
 
-WHOLE = frozenset({
-    "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-    "UHUGEINT", "INT4", "INT8",
-})  # fmt: skip
+# As casts may write them too.
+WHOLE = frozenset({*types.WHOLE, "INT", "INT4", "INT8"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +124,4 @@ def _uncast(expr: Expr) -> Expr:
 
 def _is_number(kind: str) -> bool:
     name = kind.upper().partition("(")[0].strip()
-    return name in WHOLE or name in ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC", "BIGDECIMAL")
+    return name in WHOLE | types.NUMBERS or name in ("REAL", "NUMERIC", "BIGDECIMAL")

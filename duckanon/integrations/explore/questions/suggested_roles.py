@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from duckanon.catalog.types import SIGNED
 from duckanon.integrations.explore.catalog import Column
 
 # The roles that a column can have; the page has the same words.
@@ -36,7 +37,7 @@ _KNOWN = re.compile(
 _NEAR_UNIQUE = 0.9
 # In fewer records every column may look like an identifier.
 _ENOUGH = 20
-_KEYS = ("INTEGER", "BIGINT", "UUID", "VARCHAR", "HUGEINT", "SMALLINT")
+_KEYS = {*SIGNED, "UUID", "VARCHAR"} - {"TINYINT"}
 
 
 @dataclass(frozen=True)
