@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -138,6 +138,8 @@ class PaidQuestion:
     """
 
     kind: ClassVar[str] = ""
+    # Whether it buys the keys of other questions.
+    is_of_keys: ClassVar[bool] = False
 
     location: Location
     version: int
@@ -271,14 +273,27 @@ class PaidQuestion:
         """What stands after FROM to read the table's records with their privacy unit."""
         return f"({self.owned})" if self.owned else quoted(self.location.path)
 
-    @property
+    @cached_property
     def charge(self) -> Charge:
         """What it costs, and for what."""
-        return Charge(self.epsilon, self.what, f"{self.protects}, added or removed", self.protects, self.noise_words)
+        relation = f"{self.protects}, added or removed"
+        return Charge(self.epsilon, self.what, relation, self.protects, self.noise_words, self.is_of_keys)
+
+    @cached_property
+    def purchase(self) -> Purchase:
+        return Purchase(
+            self.location, self.key, self.version, self.edition, self.charge, self.beside, self.detail, self.changed
+        )
 
     @property
-    def purchase(self) -> Purchase:
-        return Purchase(self.location, self.key, self.version, self.edition, self.charge, changed=self.changed)
+    def beside(self) -> tuple[tuple[Location, int], ...]:
+        """The other protected tables that are read, with their policies' versions."""
+        return ()
+
+    @property
+    def detail(self) -> Mapping[str, Any] | None:
+        """What the ledger's line has besides."""
+        return None
 
     @property
     def noise_words(self) -> str:
@@ -329,7 +344,7 @@ class AggregatesQuestion(PaidQuestion):
         found.pop("called")
         if self.relation is not None:
             found["relation"] = self.relation.sql(lambda location: repr(location.identity))
-            found["beside"] = [[location.identity, version] for location, version in self._beside]
+            found["beside"] = [[location.identity, version] for location, version in self.beside]
             found["contents"] = [one.content for one in self.looks_up]
         if not self.domain_filters:
             found.pop("domain_filters")
@@ -353,8 +368,8 @@ class AggregatesQuestion(PaidQuestion):
     def leaves_out(self) -> bool:
         return self.is_cut or (self.relation is not None and self.relation.leaves_rows_out)
 
-    @property
-    def _beside(self) -> list[tuple[Location, int]]:
+    @cached_property
+    def beside(self) -> tuple[tuple[Location, int], ...]:
         """The protected tables that a relation reads, with their policies' versions."""
         leaves = (
             [] if self.relation is None else [one for one in self.relation.leaves() if isinstance(one, UnitRecords)]
@@ -364,11 +379,7 @@ class AggregatesQuestion(PaidQuestion):
             for one in leaves
             for each in ((one.location, one.version), *((s.location, s.version) for s in one.steps))
         ]
-        return list(dict.fromkeys(found))
-
-    @property
-    def purchase(self) -> Purchase:
-        return replace(super().purchase, beside=tuple(self._beside))
+        return tuple(dict.fromkeys(found))
 
     @property
     def records(self) -> str:
@@ -434,11 +445,11 @@ class AggregatesQuestion(PaidQuestion):
         assert isinstance(noise, Noise)
         return noise
 
-    @property
+    @cached_property
     def spent(self) -> Spent:
         return sum((one.spent(self.noise(one), self.moved(one), self.renyi) for one, _ in self.measures), NO_NOISE)
 
-    @property
+    @cached_property
     def words(self) -> str:
         told = [one.words(self.privacy_unit, self._name_of) for one, _ in self.measures]
         by = list(self.grouped_by) if self.grouped else [self._name_of(one.column) for one in self.keys]
@@ -673,9 +684,8 @@ class GroupSizesQuestion(PaidQuestion):
         return f"{sizes}, by {by}{counted}{more}{self._filtered}{among}"
 
     @property
-    def purchase(self) -> Purchase:
-        beside = () if self.units is None else ((self.units.location, self.units.version),)
-        return replace(super().purchase, beside=beside)
+    def beside(self) -> tuple[tuple[Location, int], ...]:
+        return () if self.units is None else ((self.units.location, self.units.version),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -686,6 +696,7 @@ class KeysQuestion(PaidQuestion):
     """
 
     kind: ClassVar[str] = "keys"
+    is_of_keys: ClassVar[bool] = True
     # The most values that are told: those of the most units, by noisy numbers.
     most: ClassVar[int] = 10_000
 
@@ -707,10 +718,6 @@ class KeysQuestion(PaidQuestion):
     @property
     def spent(self) -> Spent:
         return concentrated(self.noise.loss(self.contributions), self.renyi)
-
-    @property
-    def charge(self) -> Charge:
-        return replace(super().charge, keys=True)
 
     @property
     def form(self) -> Form:

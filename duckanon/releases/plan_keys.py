@@ -296,7 +296,7 @@ class PlannedKeys:
             found[one] = written(over, kinds, self._context.today)
         return found
 
-    @property
+    @cached_property
     def _is_grouped(self) -> bool:
         """Whether cells are made by something else than the keys: by expressions, or by some of the keys only."""
         shown = {key for _, _, keys in self._columns for key in keys}

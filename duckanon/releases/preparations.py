@@ -7,13 +7,15 @@ them: they cost nothing, and agree with each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 from duckanon.catalog.names import quoted
 from duckanon.governance.answers import Purchase
+from duckanon.governance.locations import Location
 from duckanon.governance.noise_prices import NO_NOISE, Spent, concentrated
 from duckanon.governance.preparations import Design, Preparation, detail
 from duckanon.releases import layout
@@ -109,16 +111,13 @@ class PreparationQuestion(PaidQuestion):
         return f"preparation of {self.location.label}: {shown}{more}"
 
     @property
-    def purchase(self) -> Purchase:
-        beside = dict.fromkeys(
-            (step.location, step.version)
-            for one in self.looked_up
-            for step in one.look_up.chain
-            if step.version is not None
-        )
-        return replace(
-            super().purchase, beside=tuple(beside), detail=detail(self.version, self.contributions, self.design)
-        )
+    def beside(self) -> tuple[tuple[Location, int], ...]:
+        chains = (step for one in self.looked_up for step in one.look_up.chain)
+        return tuple(dict.fromkeys((step.location, step.version) for step in chains if step.version is not None))
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        return detail(self.version, self.contributions, self.design)
 
 
 _MOST_NAMED = 10
@@ -196,6 +195,6 @@ class FollowingQuestion(AggregatesQuestion):
         numbers = [name for at, (one, _) in enumerate(self.measures) for name in one.columns(at).values()]
         return {**{one: cells[one] for one in self.form.cell}, **dict.fromkeys(numbers, "DOUBLE"), PLACE: "BIGINT"}
 
-    @property
+    @cached_property
     def purchase(self) -> Purchase:
         return Purchase(self.location, self.key, self.version, self.edition, None)

@@ -116,7 +116,7 @@ class Part(ByKeys):
         shown = {key for _, _, keys in self._columns for key in keys}
         return shown != set(self._bases) or bool(self._where.domain_filters)
 
-    @property
+    @cached_property
     def _is_grouped(self) -> bool:
         """The answer has its cells by the keys themselves."""
         return False

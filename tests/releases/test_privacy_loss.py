@@ -53,12 +53,12 @@ def asked(
     keyed: bool = True,
     renyi: Renyi | None = KNOWN,
 ) -> AggregatesQuestion:
-    return AggregatesQuestion(**{
-        **vars(question(contributions=contributions, keys=(KEY,) if keyed else ())),
-        "epsilon": price,
-        "renyi": renyi,
-        "measures": shared(measures, contributions, is_alone=not keyed, renyi=renyi),
-    })  # fmt: skip
+    return replace(
+        question(contributions=contributions, keys=(KEY,) if keyed else ()),
+        epsilon=price,
+        renyi=renyi,
+        measures=shared(measures, contributions, is_alone=not keyed, renyi=renyi),
+    )
 
 
 def changes(of: AggregatesQuestion) -> set[tuple[tuple[int, ...], ...]]:
