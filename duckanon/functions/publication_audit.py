@@ -35,7 +35,7 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import DuckanonError, InvalidInput
-from duckanon.functions.publication_masked import check_masked
+from duckanon.functions.publication_masked import check_masked, hides_totals
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
 from duckanon.functions.publication_sums import check_values_unknown
@@ -49,8 +49,11 @@ MASKED = ("suppressed", "perturbed")
 _OTHER_DIGITS = "round to other digits: a share lies half-way between two rounded ones, so all are audited as exact"
 
 
-def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
-    """Raises InvalidInput, with what is wrong and the way out, for a release that is not proven true and safe."""
+def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
+    """Whether a release is safe for readers who know all totals too, which noisy counts would tell them.
+
+    Raises InvalidInput, with what is wrong and the way out, for one that is not proven true and safe.
+    """
     if candidate.terms.kind == "records":
         check_records(con, candidate)
         _check_copy(con, candidate)
@@ -60,6 +63,7 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     else:
         half_up = check_numbers(con, candidate)
         check_table(con, candidate, half_up)
+    return candidate.totals or not hides_totals(con, candidate)
 
 
 # --- together with what was published before --------------------------------------------------------------------------

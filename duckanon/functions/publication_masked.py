@@ -72,6 +72,19 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
         check_sums(con, candidate, every)
 
 
+def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
+    """Whether a release leaves unknown how many records a row of shares stands for, or what a total is."""
+    terms = candidate.terms
+    if terms.suppressed is None:
+        return terms.kind == "shares"
+    totals = [one.levels for one in margins(con, candidate.release, candidate.columns, terms.variables) if one.total]
+    ((hidden,),) = con.execute(
+        f"SELECT system.main.count(*) FROM {candidate.release} "
+        f"WHERE {identifier(terms.suppressed)} AND ({' OR '.join([*totals, 'false'])})"
+    ).fetchall()
+    return bool(hidden)
+
+
 def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> list[bool]:
     """Whether each cell of a margin is right. Raises InvalidInput for cells that are listed twice or have no place."""
     terms = candidate.terms

@@ -31,7 +31,7 @@ class Publications(Protocol):
         of: str | None,
         seen_of: Mapping[str, Any] | None,
         terms: Terms,
-        audit: Callable[[duckdb.DuckDBPyConnection, Candidate], None],
+        audit: Callable[[duckdb.DuckDBPyConnection, Candidate], bool],
     ) -> str: ...
 
     def unpublish(self, release: str, seen: Mapping[str, Any]) -> str: ...

@@ -432,14 +432,15 @@ def _check_kind(location: Location, policy: Policy, kind: str | None, state: Led
 
 
 def _check_published(policy: Policy, state: LedgerState) -> None:
-    """Refuse noisy counts for a population whose published shares are safe only while totals are unknown."""
+    """Refuse noisy counts for a population whose publications are safe only while totals are unknown."""
     if policy.per_query is None:
         return
     for one in state.publications.values():
         if not one.totals and state.members[one.of.identity] == policy.population:
+            unknown = "its suppressed totals" if one.suppressed else "how many records a row of shares stands for"
             raise InvalidInput(
-                f"{one.name} was published for readers who do not know how many records a row of shares stands for, "
-                "and noisy counts would tell them: leave per_query out."
+                f"{one.name} was published for readers who do not know {unknown}, and noisy counts would tell them: "
+                "leave per_query out."
             )
 
 

@@ -180,10 +180,10 @@ class Publication:
     name: of the immutable copy in the schema duckanon. columns, types: of the copy. variables, given: of a table of
     counts or shares, by the names of the protected table. value: the column that holds them. digits, base: how it was
     rounded. edition: of the population, when it was published. day: when. content: a hash of the copy. records: a hash
-    of the protected table as it was then, which analysts never see. totals: whether the audit assumed that readers know
-    the number of records behind each row of shares. changes: whether the steward accepted that the records had changed
-    since an earlier publication. withdrawn: whether it can no longer be read; later audits still count it. suppressed,
-    perturbation, width, sum: as in Terms.
+    of the protected table as it was then, which analysts never see. totals: whether it is safe for readers who know all
+    totals too: the number of records behind each row of shares, and what a suppressed table hides of them. changes:
+    whether the steward accepted that the records had changed since an earlier publication. withdrawn: whether it can no
+    longer be read; later audits still count it. suppressed, perturbation, width, sum: as in Terms.
     """
 
     name: str

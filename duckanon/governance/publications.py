@@ -31,8 +31,9 @@ _INTERNAL_PREFIXES = ("answer_", "domain_", "_dk_")
 _TRIES = 5
 
 Found = TypeVar("Found")
-# Raises InvalidInput for a release that is not proven safe. (The type is text, as for `ledger.WriteToo`.)
-Audit: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Candidate], None]"
+# Whether a release is safe for readers who know all totals too. Raises InvalidInput for one that is not proven safe.
+# (The type is text, as for `ledger.WriteToo`.)
+Audit: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Candidate], bool]"
 
 
 class Publications:
@@ -59,9 +60,9 @@ class Publications:
         location = None if of is None or lookup_of is None else locate(of, lookup_of)
         for _ in range(_TRIES):
             location, state = self._protected(source, location)
-            candidate, records = self._audited(source, location, state, terms, audit)
+            candidate, records, totals = self._audited(source, location, state, terms, audit)
             try:
-                self._append(source, location, state, candidate, records)
+                self._append(source, location, state, candidate, records, totals)
             except _Changed:
                 continue
             return _said(candidate)
@@ -155,8 +156,8 @@ class Publications:
 
     def _audited(
         self, source: Location, location: Location, state: LedgerState, terms: Terms, audit: Audit
-    ) -> tuple[Candidate, str]:
-        """The release after a successful audit, and a hash of the protected table at that moment."""
+    ) -> tuple[Candidate, str, bool]:
+        """The release after its audit, a hash of the protected table at that moment, and what the audit gave."""
         # One transaction, so that all that is compared is of one moment.
         with self._ledger.transaction(location.database) as cursor:
             of = records_of(cursor, location, state)
@@ -179,15 +180,23 @@ class Publications:
                 content=fingerprint(cursor, STAGED, columns),
             )
             candidate.check_changes()
-            audit(cursor, candidate)
+            totals = audit(cursor, candidate)
             cursor.execute(f"DROP TABLE {STAGED}").fetchall()
-        return candidate, records
+        return candidate, records, totals
 
     def _append(
-        self, source: Location, location: Location, audited: LedgerState, candidate: Candidate, records: str
+        self,
+        source: Location,
+        location: Location,
+        audited: LedgerState,
+        candidate: Candidate,
+        records: str,
+        totals: bool,
     ) -> None:
         """Add the ledger's line and make the copy. Raises _Changed if the release or the records changed since the
         audit.
+
+        totals: whether it is safe for readers who know all totals too.
         """
         basis, terms = _basis(location, audited), candidate.terms
         changes = candidate.changed
@@ -216,7 +225,7 @@ class Publications:
                     "day": datetime.now(UTC).date().isoformat(),
                     "content": candidate.content,
                     "records": records,
-                    "totals": candidate.totals or terms.kind != "shares",
+                    "totals": totals,
                     "changes": changes,
                     **_masked(terms),
                 },

@@ -98,6 +98,38 @@ def test_totals_of_suppressed_tables_are_known_where_counts_are_sold(
         assert "is published" in said(con, call)
 
 
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_counts_are_not_sold_after_a_suppressed_total_was_published(
+    con: duckdb.DuckDBPyConnection, withdrawn: bool
+) -> None:
+    """The audit took the totals of two towns for unknown; neither their table nor another of the population sells."""
+    con.execute("CREATE TABLE people AS SELECT (i >= 2)::INTEGER AS town, 0 AS sex, i AS person FROM range(9) r(i)")
+    con.execute("INSERT INTO people SELECT 2, 1, 100 + i FROM range(8) r(i)").fetchall()
+    con.execute(
+        "CREATE TABLE hidden AS SELECT town, sex, 1 - grouping(town) AS row_level, 1 - grouping(sex) AS col_level, "
+        "coalesce(town < 2, false) AS suppressed, CASE WHEN NOT suppressed THEN count(*) END AS value "
+        "FROM people GROUP BY CUBE (town, sex)"
+    ).fetchall()
+    con.execute("CREATE TABLE visits AS SELECT person FROM people").fetchall()
+    more = ", population := 'all', privacy_unit := 'person', rows_per_unit := 1{sold}"
+    said(con, PROTECT.format(more=more.format(sold=""))[len("SELECT ") :])
+    said(con, SUPPRESSED.format(name="hidden", more=""))
+    if withdrawn:
+        said(con, "unpublish('hidden')")
+    tells = "hidden was published for readers who do not know its suppressed totals, and noisy counts would tell them"
+    sold = more.format(sold=", per_query := 0.1")
+    assert tells in refused(con, f"protect('visits'{sold})")
+    said(con, "unprotect('people')")
+    assert tells in refused(con, PROTECT.format(more=sold)[len("SELECT ") :])
+    assert "is protected" in said(con, f"protect('visits'{more.format(sold='')})")
+
+
+def test_counts_are_sold_where_no_total_is_suppressed(people: duckdb.DuckDBPyConnection) -> None:
+    said(people, SUPPRESSED.format(name="hidden", more=""))
+    said(people, "unprotect('people')")
+    assert "is protected" in said(people, PROTECT.format(more=", per_query := 0.1")[len("SELECT ") :])
+
+
 def test_a_withdrawn_suppressed_table_counts_as_known(people: duckdb.DuckDBPyConnection) -> None:
     said(people, SUPPRESSED.format(name="hidden", more=""))
     said(people, "unpublish('hidden')")

@@ -19,8 +19,9 @@ from tests.governance.without_sql import seen
 COUNTS = Terms(("state",), (), "n")
 
 
-def nothing(_: duckdb.DuckDBPyConnection, __: Candidate) -> None:
+def nothing(_: duckdb.DuckDBPyConnection, __: Candidate) -> bool:
     """An audit that lets everything out."""
+    return True
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_the_copy_is_sorted_and_stays_what_it_was(con: duckdb.DuckDBPyConnection
 
 
 def test_what_the_audit_raises_leaves_nothing(con: duckdb.DuckDBPyConnection, made: Governance) -> None:
-    def never(_: duckdb.DuckDBPyConnection, __: Candidate) -> None:
+    def never(_: duckdb.DuckDBPyConnection, __: Candidate) -> bool:
         raise InvalidInput("no")
 
     before = con.execute("FROM duckdb_tables() SELECT schema_name, table_name ORDER BY ALL").fetchall()
@@ -68,10 +69,11 @@ def test_what_is_changed_while_it_is_audited_is_audited_again(
 ) -> None:
     seen_: list[str] = []
 
-    def late(_: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    def late(_: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
         seen_.append(candidate.content)
         if len(seen_) == 1:
             con.execute(change).fetchall()
+        return True
 
     publish(made, audit=late)
     assert len(seen_) == 2
@@ -86,10 +88,11 @@ def test_what_is_published_while_another_is_audited_is_audited_with_it(
     con.execute("CREATE TABLE m AS FROM n").fetchall()
     known: list[list[str]] = []
 
-    def late(_: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    def late(_: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
         known.append([one.name for one in candidate.earlier])
         if len(known) == 1:
             publish(made, "m")
+        return True
 
     publish(made, audit=late)
     assert known == [[], ["m"]]
@@ -125,7 +128,12 @@ def test_what_is_withdrawn_stays_in_the_ledger_and_keeps_its_name(
     assert one.withdrawn
     con.execute("CREATE TABLE m AS FROM n").fetchall()
     known: list[str] = []
-    publish(made, "m", lambda _, candidate: known.extend(one.name for one in candidate.earlier))
+
+    def look(_: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
+        known.extend(one.name for one in candidate.earlier)
+        return True
+
+    publish(made, "m", look)
     assert known == ["n"]
     assert [(one["name"], one["withdrawn"]) for one in made.publications.listed()] == [("n", True), ("m", False)]
 
