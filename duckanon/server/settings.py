@@ -115,6 +115,8 @@ _LISTED = (
     Setting("IntervalStyle", "postgres", _one_of("postgres"), reported=True),
     Setting("is_superuser", "off", _fixed, reported=True),
     Setting("jit", "off", _one_of("off")),
+    Setting("lc_collate", "C", _fixed),
+    Setting("lc_ctype", "C", _fixed),
     Setting("lock_timeout", "0", _one_of("0")),
     Setting("max_identifier_length", "63", _fixed),
     Setting("password_encryption", "scram-sha-256", _one_of("scram-sha-256")),

@@ -303,6 +303,8 @@ def test_settings_are_an_allow_list(ana: Any) -> None:
     assert ana.execute("SHOW application_name").fetchall() == [("x",)]
     assert ana.info.parameter_status("application_name") == "x"
     assert ("TimeZone", "UTC") in ana.execute("SHOW ALL").fetchall()
+    # Tableau's first question.
+    assert ana.execute('show "lc_collate"').fetchall() == ana.execute("SELECT current_setting('lc_collate')").fetchall()
 
 
 def test_a_session_can_be_made_as_new(ana: Any) -> None:
