@@ -10,7 +10,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -336,6 +336,7 @@ _RANGES = {types.INT2.oid: 15, types.INT4.oid: 31, types.INT8.oid: 63}
 _DEEPEST = 6
 # The most digits of a number, and of its exponent: a short text must not become a long number.
 _MOST_DIGITS, _MOST_EXPONENT = 1_000, 400
+_DECIMAL_DIGITS = 38
 
 
 _NAMES = frozenset({24, 2202, 2203, 2204, 2205, 2206, 4089, 4096})
@@ -406,16 +407,20 @@ def _float(text: str) -> float:
     return float(text)
 
 
-def _decimal(text: str) -> Decimal:
+def _decimal(text: str) -> Any:
     if not _NUMBER.fullmatch(text) or len(text) > _MOST_DIGITS:
         raise ValueError
     return _sized(Decimal(text))
 
 
-def _sized(number: Decimal) -> Decimal:
+def _sized(number: Decimal) -> Any:
     if number.is_finite() and abs(number.adjusted()) > _MOST_EXPONENT:
         raise ValueError
-    return number
+    # DuckDB's client makes a float of a decimal with more digits than a DECIMAL has.
+    is_huge = number.is_finite() and number.adjusted() >= _DECIMAL_DIGITS and abs(number) < 2**127
+    if not is_huge or number != int(number):
+        return number
+    return duckdb.Value(str(int(number)), duckdb.sqltype("HUGEINT"))
 
 
 def _bytea(text: str) -> bytes:
@@ -458,6 +463,13 @@ def _time(text: str) -> time:
     return time.fromisoformat(text).replace(tzinfo=None)
 
 
+def _zoned_clock(value: time) -> Any:
+    """A time with a time zone; west of UTC as DuckDB's own value, since its client does not take Python's."""
+    if value.utcoffset() is None or value.utcoffset() == abs(value.utcoffset() or timedelta()):
+        return value
+    return duckdb.Value(value.isoformat(), duckdb.sqltype("TIME WITH TIME ZONE"))
+
+
 def _span(text: str) -> Any:
     found = moments.read_interval(text.strip())
     if found is None:
@@ -482,7 +494,7 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     types.NUMERIC.oid: _decimal,
     types.DATE.oid: _date,
     types.TIME.oid: _time,
-    types.TIMETZ.oid: time.fromisoformat,
+    types.TIMETZ.oid: lambda text: _zoned_clock(time.fromisoformat(text)),
     types.TIMESTAMP.oid: _datetime,
     types.TIMESTAMPTZ.oid: _datetimetz,
     types.INTERVAL.oid: _span,
@@ -495,8 +507,8 @@ def _unpacked(form: str) -> Decoder:
     return lambda raw: shape.unpack(raw)[0]
 
 
-def read_numeric(raw: bytes) -> Decimal:
-    """The inverse of `numeric`. Raises ValueError or struct.error."""
+def read_numeric(raw: bytes) -> Any:
+    """The inverse of `numeric`. A long whole number is a HUGEINT. Raises ValueError or struct.error."""
     count, weight, sign, scale = struct.unpack_from("!hhHh", raw)
     if sign == 0xC000:
         return Decimal("NaN")
@@ -538,6 +550,11 @@ def _clock_from(micros: int) -> time:
     return (datetime.min + timedelta(microseconds=micros)).time()
 
 
+def _zoned_clock_from(raw: bytes) -> Any:
+    micros, west = struct.unpack("!qi", raw)
+    return _zoned_clock(_clock_from(micros).replace(tzinfo=timezone(timedelta(seconds=-west))))
+
+
 def _span_from(raw: bytes) -> Any:
     micros, days, months = struct.unpack("!qii", raw)
     return _interval(months, days, micros)
@@ -571,6 +588,7 @@ _FROM_BINARY: dict[int, Decoder] = {
     types.NUMERIC.oid: read_numeric,
     types.DATE.oid: _day,
     types.TIME.oid: lambda raw: _clock_from(_INT8.unpack(raw)[0]),
+    types.TIMETZ.oid: _zoned_clock_from,
     types.TIMESTAMP.oid: _moment(_EPOCH, _datetime),
     types.TIMESTAMPTZ.oid: _moment(_EPOCH_UTC, _datetimetz),
     types.INTERVAL.oid: _span_from,
