@@ -135,6 +135,8 @@ _LISTED = (
     Setting("transaction_read_only", "off", _ON_OFF),
 )
 _KNOWN = {one.name.lower(): one for one in _LISTED}
+# What to write in place of another value.
+_INSTEAD = {"TimeZone": ": write x AT TIME ZONE 'Europe/Berlin' for another zone"}
 # Parameters of the startup message that are no settings.
 _ALSO = {"user", "database", "options", "replication"}
 # A setting in the startup parameter `options`, which libpq takes from PGOPTIONS too.
@@ -177,7 +179,8 @@ class Settings:
             new = self._start[setting.name] if value is None else setting.accepts(value)
         except ValueError as allowed:
             if str(allowed):
-                raise PgError("22023", f"{setting.name} may be set to {allowed} here, and to nothing else.") from None
+                said = f"{setting.name} may be set to {allowed} here, and to nothing else"
+                raise PgError("22023", f"{said}{_INSTEAD.get(setting.name, '')}.") from None
             raise PgError("55P02", f"{setting.name} cannot be changed.") from None
         self._values[setting.name] = new
         return (setting.name, new) if setting.reported else None

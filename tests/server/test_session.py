@@ -299,6 +299,9 @@ def test_settings_are_an_allow_list(ana: Any) -> None:
             ana.execute(text)
     with pytest.raises(errors.InvalidParameterValue):
         ana.execute("SET client_encoding = LATIN1")
+    for zone in ("'Europe/Berlin'", "INTERVAL '+02:00' HOUR TO MINUTE"):
+        with pytest.raises(errors.InvalidParameterValue, match="write x AT TIME ZONE 'Europe/Berlin'"):
+            ana.execute(f"SET TIME ZONE {zone}")
     ana.execute("SET application_name = 'x'")
     assert ana.execute("SHOW application_name").fetchall() == [("x",)]
     assert ana.info.parameter_status("application_name") == "x"
