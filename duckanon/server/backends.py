@@ -466,9 +466,10 @@ class AnalystBackend(Backend):
         return self._result(text, asker.spent, told)
 
     def _texts_of(self, statement: Admitted) -> Described:
-        if _first(statement.text) not in _QUERIES:
-            return ()
-        return self._to_be_texts(statement.text, lambda: self._analyst.described(statement))
+        def described() -> list[Any]:
+            return self._analyst.described(statement) if _first(statement.text) in _QUERIES else []
+
+        return self._to_be_texts(statement.text, described)
 
     def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:
         # Its decision does not depend on the catalog, so it need not wait for changes.
