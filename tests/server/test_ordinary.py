@@ -57,7 +57,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, A
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(ASKED) >= 60
+    assert len(ASKED) == 139
 
 
 def test_the_wire_answers_as_python_does(both: tuple[dict[str, Answered], psycopg.Connection[Any]]) -> None:
