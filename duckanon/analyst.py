@@ -28,6 +28,7 @@ from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
 from duckanon.releases.noise_of_results import Noise
 from duckanon.rewrite import margins
+from duckanon.rewrite.column_texts import with_texts
 from duckanon.rewrite.decision import Decision, Verdict
 from duckanon.rewrite.normalize.desugar import with_values
 from duckanon.rewrite.rule_context import Refused
@@ -275,9 +276,21 @@ class Analyst:
                 with suppress(duckdb.Error):
                     self._con.execute("ROLLBACK")
 
-    def run(self, statement: Admitted) -> Analyst:
+    def described(self, statement: Admitted) -> list[Any]:
+        """What DESCRIBE says of a query that was admitted; empty where it fails, as the query will then."""
+        with self._lock, self._statements.running():
+            given = () if statement.parameters is None else (statement.parameters,)
+            try:
+                return list(self._con.execute(f"DESCRIBE {statement.text}", *given).fetchall())
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error:
+                return []
+
+    def run(self, statement: Admitted, types: Sequence[str] = ()) -> Analyst:
         """Run the statement that was admitted last, once. What was begun to be read is ended if it fails.
 
+        types: of a query's columns, where dates, timestamps and intervals are to come as texts, which lose nothing.
         Raises PolicyRefusal for any other, and what the statement fails of.
         """
         with self._lock, self._statements.running():
@@ -286,7 +299,8 @@ class Analyst:
             self._waiting = None
             given = () if statement.parameters is None else (statement.parameters,)
             try:
-                _unnamed(lambda: self._con.execute(statement.text, *given), self._behind)
+                text = with_texts(statement.text, types)
+                _unnamed(lambda: self._con.execute(text, *given), self._behind)
             except BaseException:
                 self.end_reading()
                 raise

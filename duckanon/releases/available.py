@@ -217,11 +217,11 @@ class AvailableReleases:
 
 
 def _is_browse(query: Node) -> bool:
-    """Whether a query asks for all columns of one table as they are, or for more than one."""
+    """Whether a query asks for all columns of one table as they are, or for more than one, under any names."""
     tables = list(query.find_all(exp.Table)) if isinstance(query, exp.Select) else []
     if len(tables) != 1 or not isinstance(tables[0].this, exp.Identifier) or query.args.get("distinct"):
         return False
-    shown = query.expressions
+    shown = [one.unalias() for one in query.expressions]
     return all(isinstance(one, exp.Star | exp.Column) for one in shown) and (len(shown) > 1 or shown[0].is_star)
 
 

@@ -7,7 +7,7 @@ last of them, as in sums.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 
@@ -24,11 +24,12 @@ from duckanon.rewrite.algebra.bounds import (
     buckets,
     counted,
     known,
+    moved_by,
     truncation,
     weeks,
 )
-from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal
-from duckanon.rewrite.algebra.expressions import Constant, Expr, Function
+from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal, type_name
+from duckanon.rewrite.algebra.expressions import Cast, Constant, Expr, Function
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration
 from duckanon.rewrite.algebra.own_types import own_kind
@@ -127,6 +128,23 @@ def _starts(unit: str, of: Bounded) -> _Values:
     return _Values(found, f"make_timestamp({{}} * {length // timedelta(microseconds=1)})")
 
 
+def _first_days(columns: Columns, expr: Expr) -> _Values | None:
+    """A date that is truncated to a day or a longer unit, as BI tools write it; None for anything else.
+
+    They cast it, and move it by a constant interval: weeks from Sunday on are those of the next day, less a day. The
+    starts of days and longer units remain different.
+    """
+    if (cut := truncation(expr)) is not None:
+        return _truncated(columns, expr) if cut[0] in _START_OF else None
+    if isinstance(expr, Cast) and not expr.tries and (kind := type_name(expr.type)) in ("DATE", "TIMESTAMP"):
+        starts = _first_days(columns, expr.operand)
+        return None if starts is None else replace(starts, value=f"CAST({starts.value} AS {kind})")
+    if (moves := moved_by(expr, columns.today)) is None or (starts := _first_days(columns, moves[1])) is None:
+        return None
+    by = f"to_microseconds(CAST({moves[0]} AS BIGINT))"
+    return replace(starts, value=f"(CAST({starts.value} AS TIMESTAMP) + {by})")
+
+
 # The first day of a unit, by its number, as SQL.
 _START_OF = {
     "day": "(DATE '1970-01-01' + CAST({} AS INTEGER))",
@@ -214,7 +232,7 @@ def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
 _MICROS_OF_DAY = 86_400_000_000
 # 2000-01-03, in days since 1970.
 _FIRST_MONDAY = 10_959
-_READERS = (_named, _written, _truncated, _last_days, _bucketed)
+_READERS = (_named, _written, _truncated, _first_days, _last_days, _bucketed)
 _DIRECTIVES = re.compile("%.")
 # A directive of a format that names one part of a date, that part, and one date or time with each of its values.
 _PARTS_WRITTEN = {

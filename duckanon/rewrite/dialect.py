@@ -113,6 +113,11 @@ def _keep_whole(interval: Any, words: Sequence[str]) -> None:
         interval.set("unit", None)
 
 
+def written_name(node: Node) -> str:
+    """The name with which a function was called, where sqlglot has another one for it; else nothing."""
+    return str(node.meta.get(_NAME, "")) if isinstance(node, _FUNCTIONS) else ""
+
+
 class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
     FUNCTIONS: ClassVar = {
         name: _built(name.lower(), build) for name, build in DuckDB.Parser.FUNCTIONS.items() if _is_kept(name.lower())

@@ -21,7 +21,7 @@ _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE",
 _SOURCES = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY"})
 _MODIFIERS = frozenset({"ORDER_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "DISTINCT_MODIFIER"})
 _ORDERS = frozenset({"ORDER_DEFAULT", "ASCENDING", "DESCENDING"})
-_LITERALS = frozenset({"LIST_TYPE_INFO", "STRUCT_TYPE_INFO", "DECIMAL_TYPE_INFO", "ARRAY_TYPE_INFO"})
+_LITERALS = frozenset({"LIST_TYPE_INFO", "STRUCT_TYPE_INFO", "DECIMAL_TYPE_INFO", "ARRAY_TYPE_INFO", "USER_TYPE_INFO"})
 _KNOWN = _QUERIES | _SOURCES | _MODIFIERS | _ORDERS | _LITERALS | {"STRING_TYPE_INFO", "GENERIC_TYPE_INFO"}
 _EXPRESSIONS = frozenset(
     """BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA LAMBDA_REF OPERATOR
@@ -121,7 +121,9 @@ def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool
     if isinstance(kind, str):
         if kind not in _KNOWN:
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
-        if kind == "BASE_TABLE":
+        if kind == "USER_TYPE_INFO":
+            _named_type(node)
+        elif kind == "BASE_TABLE":
             _table(node, allowed, ctes)
         elif kind == "TABLE_FUNCTION":
             return _source(node, allowed)
@@ -214,12 +216,17 @@ def _cast(kind: Any) -> None:
         one = stack.pop()
         if isinstance(one, dict):
             if one.get("id") == "USER":
-                _type({**one["type_info"], "type_name": one["type_info"].get("user_type_name")})
+                _named_type(one["type_info"])
             elif "id" in one and one["id"] not in _CASTS:
                 raise of_part(UnsupportedQuery(_OWN_TYPE), fold(str(one["id"])))
             stack.extend(one.values())
         elif isinstance(one, list):
             stack.extend(one)
+
+
+def _named_type(info: dict[str, Any]) -> None:
+    """Check a type that DuckDB 1.4 knows by its name, which JSON is one of."""
+    _type({**info, "type_name": info.get("user_type_name")})
 
 
 def _type(node: dict[str, Any]) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import duckdb
 
-from duckanon.analyst import MOST_SHOWN, Analyst
+from duckanon.analyst import MOST_SHOWN, Admitted, Analyst
 from duckanon.catalog.names import fold
 from duckanon.connection import Connection
 from duckanon.governance.concurrency import Asker, Askers, asking
+from duckanon.rewrite.column_texts import has_texts, with_texts
 from duckanon.rewrite.decision import Decision
 from duckanon.server import types
 from duckanon.server.catalog_names import as_postgresql
@@ -32,10 +34,14 @@ from duckanon.server.turns import Turns
 from duckanon.server.types import BY_OID, PgType, pg_type
 
 T = TypeVar("T")
+# Names and DuckDB's types of columns.
+Described: TypeAlias = Sequence[tuple[str, str]]
 _QUERIES = {"select", "with", "from", "values", "table", "("}
 # Statements about tables and queries. They read no record of a protected table, so they may run to get their columns.
 _ABOUT = {"show", "describe", "desc", "explain", "pragma"}
 _CHUNK = 2_000
+# Of how many queries a connection keeps the columns.
+_MOST_KNOWN = 100
 # How often a decision is made again because something changed.
 _TRIES = 3
 # The most rows of unfinished results that a connection keeps in memory when another statement runs.
@@ -201,6 +207,8 @@ class Backend:
         # Whether the ends of intervals are shown beside noisy numbers.
         self.has_intervals = False
         self._visible: tuple[tuple[int, int], Visible] | None = None
+        # What DESCRIBE said of the queries that ran last, and the stamp at which it did.
+        self._described_at, self._known = self.stamp, OrderedDict[str, Described]()
 
     @property
     def stamp(self) -> tuple[int, int]:
@@ -323,10 +331,25 @@ class Backend:
         """A statement with the same columns as one with this first word; '' if the statement itself may run."""
         return "SUMMARIZE SELECT 1 AS one" if first == "summarize" else ""
 
-    def _described(self, text: str) -> list[Column]:
-        told = self._con.description or ()
-        shown = as_postgresql(text, [str(one[0]) for one in told])
-        return [Column(name, pg_type(str(one[1]))) for name, one in zip(shown, told, strict=True)]
+    def _described(self, text: str, told: Described = ()) -> list[Column]:
+        """The columns of the last result. told: their names and types, where it has texts in place of values."""
+        told = told or [(str(one[0]), str(one[1])) for one in self._con.description or ()]
+        shown = as_postgresql(text, [name for name, _ in told])
+        return [Column(name, pg_type(kind)) for name, (_, kind) in zip(shown, told, strict=True)]
+
+    def _to_be_texts(self, query: str, describe: Callable[[], list[Any]]) -> Described:
+        """The columns of a query if some are to come as texts, which lose nothing; else none.
+
+        describe: gives what DESCRIBE says of it.
+        """
+        if self._described_at != self.stamp:
+            self._described_at, self._known = self.stamp, OrderedDict()
+        if query not in self._known:
+            self._known[query] = [(str(name), str(kind)) for name, kind, *_ in describe()]
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        found = self._known[query]
+        return found if has_texts([kind for _, kind in found]) else ()
 
     def _keep_open(self) -> None:
         """Keep the rest of the last result, since the next statement on the connection would discard it."""
@@ -434,12 +457,19 @@ class AnalystBackend(Backend):
                 statement = self._settled(
                     lambda: self._analyst.admitted(text, list(values) or None), self._analyst.begin_reading
                 )
-                self._analyst.run(statement)
+                told = self._texts_of(statement)
+                self._analyst.run(statement, [kind for _, kind in told])
             except Exception as error:
                 # A charge remains although the statement failed, so the log records it.
                 error.spent = asker.spent  # type: ignore[attr-defined]
                 raise
-        return self._result(text, asker.spent)
+        return self._result(text, asker.spent, told)
+
+    def _texts_of(self, statement: Admitted) -> Described:
+        def described() -> list[Any]:
+            return self._analyst.described(statement) if _first(statement.text) in _QUERIES else []
+
+        return self._to_be_texts(statement.text, described)
 
     def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:
         # Its decision does not depend on the catalog, so it need not wait for changes.
@@ -449,17 +479,19 @@ class AnalystBackend(Backend):
             return None
         self._analyst.end_reading()
         self._analyst.execute(text, list(values) or None)
+        if has_texts([str(one[1]) for one in self._analyst.description or ()]):
+            return None
         return self._result(text, Fraction(0))
 
-    def _result(self, text: str, spent: Fraction) -> Result:
-        """The result of the statement that was just run."""
+    def _result(self, text: str, spent: Fraction, told: Described = ()) -> Result:
+        """The result of the statement that was just run. told: its columns, where some came as texts."""
         decision, first = self._analyst.decision, _first(text)
         if first in ("create", "insert", "drop"):
             self._own_changes += 1
             rows = self._analyst.fetchall()
             self._analyst.end_reading()
             return replace(_done(text, _count(rows), decision, spent), noise=self._noise(spent))
-        columns, found = self._described(text), self._rows()
+        columns, found = self._described(text, told), self._rows()
         noise = self._noise(spent, [one.name for one in columns], found)
         return Result(_tag(first), columns, found.fetch, None, decision, spent, noise)
 
@@ -536,15 +568,27 @@ class StewardBackend(Backend):
         return "EXPLAIN SELECT 1" if first == "explain" else super()._like(first)
 
     def _run(self, text: str, values: Sequence[Any]) -> Result:
-        first = _first(text)
-        con = self._steward.execute(text, *([list(values)] if values else []))
-        self._own_changes += first not in _QUERIES or is_change(text)
-        columns = self._described(text)
+        first, given = _first(text), [list(values)] if values else []
+        query = text.rstrip().removesuffix(";")
+        is_read = first in _QUERIES and not is_change(text)
+        told = self._to_be_texts(query, lambda: self._tried(query, given)) if is_read else ()
+        con = self._steward.execute(with_texts(query, [kind for _, kind in told]) if told else text, *given)
+        self._own_changes += not is_read
+        columns = self._described(text, told)
         kind = found[0] if (found := [(one.name, one.type.name) for one in columns]) else None
-        is_query = first in _QUERIES | _ABOUT and not is_change(text)
+        is_query = is_read or first in _ABOUT
         if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
             return _done(text, _count(con.fetchall()), None, Fraction(0))
         return Result(_tag(first), columns, self._rows().fetch)
+
+    def _tried(self, query: str, given: Sequence[Any]) -> list[Any]:
+        """What DESCRIBE says of a query; nothing where it fails, as the query will then."""
+        try:
+            return list(self._steward.execute(f"DESCRIBE {query}", *given).fetchall())
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error:
+            return []
 
     def load(self, command: CopyIn) -> Loading:
         self._keep_open()

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.dialect import DIALECT, written_name
 from duckanon.server.catalog_facts import type_name
 from duckanon.server.catalog_query import cast_to
 from duckanon.server.catalog_text import OWN
@@ -67,7 +68,7 @@ def as_postgresql(text: str, names: Sequence[str]) -> list[str]:
 
 def _named(text: str, names: tuple[str, ...]) -> Sequence[str]:
     try:
-        tree = sqlglot.parse_one(text, read="duckdb")
+        tree = sqlglot.parse_one(text, read=DIALECT)
     except SqlglotError:
         return names
     first = next(branches(tree), None)
@@ -90,6 +91,8 @@ def column_name(node: Node) -> str:
     for kind, name in _NAMED:
         if isinstance(node, kind):
             return name(node)
+    if written := written_name(node):
+        return written.lower()
     operator = isinstance(node, exp.Binary | exp.Unary | exp.RegexpLike | exp.RegexpILike)
     if not isinstance(node, exp.Func) or operator:
         return ""
@@ -121,6 +124,12 @@ _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 _NAMED: Sequence[tuple[Any, Callable[[Any], str]]] = (
     (exp.Paren | exp.Bracket, lambda node: column_name(node.this)),
+    (
+        exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls,
+        lambda node: column_name(node.this),
+    ),
+    (exp.AtTimeZone, lambda _: "timezone"),
+    (exp.Interval, lambda _: "interval"),
     (exp.Column, lambda node: str(node.name)),
     (exp.Dot, lambda node: str(node.expression.name)),
     (exp.Cast, _cast_name),
@@ -129,5 +138,6 @@ _NAMED: Sequence[tuple[Any, Callable[[Any], str]]] = (
     (exp.Anonymous, lambda node: str(node.name).lower().removeprefix(OWN)),
     (exp.Exists | exp.Array | exp.Coalesce, lambda node: type(node).__name__.lower()),
     (exp.GroupConcat, lambda _: "string_agg"),
+    (exp.StrPosition, lambda node: written_name(node) or "position"),
     (exp.Trim, lambda node: _TRIMS.get(str(node.args.get("position")), "btrim")),
 )

@@ -1,7 +1,7 @@
 """Values on the wire: from the values of DuckDB's Python client to PostgreSQL's text and binary forms, and back.
 
-Source: PostgreSQL 15, src/backend/utils/adt. DuckDB returns dates that Python cannot hold (before the year 1, after
-9999) and the time 24:00 as texts. It returns an INTERVAL as a time span whose months have 30 days.
+Source: PostgreSQL 15, src/backend/utils/adt. Dates, timestamps and intervals are DuckDB's texts, as
+`duckanon.rewrite.column_texts` has them, or Python's values; the time 24:00 is a text.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -98,7 +98,7 @@ def _decimal_text(value: Any) -> bytes:
 
 
 def _far(text: str) -> str:
-    """A date or a timestamp that is text already: DuckDB writes '0044-03-15 (BC) 12:00:00'."""
+    """A date or a timestamp that is text already: DuckDB writes '0044-03-15 (BC) 12:00:00', the rest as PostgreSQL."""
     return f"{text.replace(' (BC)', '')} BC" if "(BC)" in text else text
 
 
@@ -116,15 +116,39 @@ def _timestamptz_text(value: datetime | str) -> bytes:
     return value.astimezone(UTC).isoformat(sep=" ").removesuffix(":00").encode()
 
 
-def _interval_text(value: timedelta) -> bytes:
-    days, rest = _days_and_rest(value)
+_SPAN = re.compile(
+    r"(?:(-?\d+) years? ?)?(?:(-?\d+) months? ?)?(?:(-?\d+) days? ?)?(?:(-)?(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?"
+)
+
+
+def _span_of(value: timedelta | str) -> tuple[int, int, int]:
+    """Months, days and microseconds of an interval: of DuckDB's text, such as '1 year -2 days 03:00:00.5'."""
+    if isinstance(value, timedelta):
+        return 0, *_days_and_rest(value)
+    found = _SPAN.fullmatch(value)
+    assert found is not None
+    years, months, days, hours, minutes, seconds = (int(found[at] or 0) for at in (1, 2, 3, 5, 6, 7))
+    micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(f"{found[8] or '':0<6}")
+    return years * 12 + months, days, -micros if found[4] else micros
+
+
+def _interval_text(value: timedelta | str) -> bytes:
+    """As PostgreSQL writes it: a part that is positive behind one that is not has its sign."""
+    months, days, rest = _span_of(value)
+    sign = -1 if months < 0 else 1
+    years, months = sign * (abs(months) // 12), sign * (abs(months) % 12)
+    parts: list[str] = []
+    is_before = False
+    for many, unit in ((years, "year"), (months, "mon"), (days, "day")):
+        if many:
+            parts.append(f"{'+' if is_before and many > 0 else ''}{many} {unit}{'' if many == 1 else 's'}")
+            is_before = many < 0
     seconds, micros = divmod(abs(rest), 1_000_000)
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    clock += f".{micros:06}".rstrip("0") if micros else ""
-    said = f"{days} day{'' if days == 1 else 's'}" if days else ""
-    if rest or not days:
-        said += f"{' ' if said else ''}{'-' if rest < 0 else ''}{clock}"
-    return said.encode()
+    if rest or not parts:
+        mark = "-" if rest < 0 else "+" if is_before else ""
+        clock = f"{mark}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        parts.append(clock + (f".{micros:06}".rstrip("0") if micros else ""))
+    return " ".join(parts).encode()
 
 
 def _days_and_rest(value: timedelta) -> tuple[int, int]:
@@ -220,7 +244,7 @@ def _ordinal(year: int, month: int, day: int) -> int:
 
 
 def _far_moment(text: str) -> tuple[int, int]:
-    """Days and microseconds since 2000 of a date or timestamp that Python cannot hold."""
+    """Days and microseconds since 2000 of a date or timestamp in DuckDB's text."""
     found = _FAR.fullmatch(text)
     if found is None:
         raise PgError("22008", "A date or time of the result has no binary form: ask for it as text.")
@@ -230,19 +254,23 @@ def _far_moment(text: str) -> tuple[int, int]:
 
 
 def _date_binary(value: date | str) -> bytes:
+    if value in _FOREVER:
+        return _INT4.pack(_LAST_DAY if value == "infinity" else -_LAST_DAY - 1)
     return _INT4.pack(_far_moment(value)[0] if isinstance(value, str) else value.toordinal() - _DAY_ZERO)
 
 
 def _timestamp_binary(value: datetime | str) -> bytes:
+    if value in _FOREVER:
+        return _INT8.pack(_LAST_MOMENT if value == "infinity" else -_LAST_MOMENT - 1)
     if isinstance(value, str):
         days, micros = _far_moment(value)
         return _INT8.pack(days * _DAY + micros)
     return _INT8.pack((value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND)
 
 
-def _interval_binary(value: timedelta) -> bytes:
-    days, rest = _days_and_rest(value)
-    return struct.pack("!qii", rest, days, 0)
+def _interval_binary(value: timedelta | str) -> bytes:
+    months, days, rest = _span_of(value)
+    return struct.pack("!qii", rest, days, months)
 
 
 _BINARY: dict[int, Encoder] = {
@@ -308,6 +336,7 @@ _RANGES = {types.INT2.oid: 15, types.INT4.oid: 31, types.INT8.oid: 63}
 _DEEPEST = 6
 # The most digits of a number, and of its exponent: a short text must not become a long number.
 _MOST_DIGITS, _MOST_EXPONENT = 1_000, 400
+_DECIMAL_DIGITS = 38
 
 
 _NAMES = frozenset({24, 2202, 2203, 2204, 2205, 2206, 4089, 4096})
@@ -378,16 +407,20 @@ def _float(text: str) -> float:
     return float(text)
 
 
-def _decimal(text: str) -> Decimal:
+def _decimal(text: str) -> Any:
     if not _NUMBER.fullmatch(text) or len(text) > _MOST_DIGITS:
         raise ValueError
     return _sized(Decimal(text))
 
 
-def _sized(number: Decimal) -> Decimal:
+def _sized(number: Decimal) -> Any:
     if number.is_finite() and abs(number.adjusted()) > _MOST_EXPONENT:
         raise ValueError
-    return number
+    # DuckDB's client makes a float of a decimal with more digits than a DECIMAL has.
+    is_huge = number.is_finite() and number.adjusted() >= _DECIMAL_DIGITS and abs(number) < 2**127
+    if not is_huge or number != int(number):
+        return number
+    return duckdb.Value(str(int(number)), duckdb.sqltype("HUGEINT"))
 
 
 def _bytea(text: str) -> bytes:
@@ -430,6 +463,13 @@ def _time(text: str) -> time:
     return time.fromisoformat(text).replace(tzinfo=None)
 
 
+def _zoned_clock(value: time) -> Any:
+    """A time with a time zone; west of UTC as DuckDB's own value, since its client does not take Python's."""
+    if value.utcoffset() is None or value.utcoffset() == abs(value.utcoffset() or timedelta()):
+        return value
+    return duckdb.Value(value.isoformat(), duckdb.sqltype("TIME WITH TIME ZONE"))
+
+
 def _span(text: str) -> Any:
     found = moments.read_interval(text.strip())
     if found is None:
@@ -454,7 +494,7 @@ _FROM_TEXT: dict[int, Callable[[str], Any]] = {
     types.NUMERIC.oid: _decimal,
     types.DATE.oid: _date,
     types.TIME.oid: _time,
-    types.TIMETZ.oid: time.fromisoformat,
+    types.TIMETZ.oid: lambda text: _zoned_clock(time.fromisoformat(text)),
     types.TIMESTAMP.oid: _datetime,
     types.TIMESTAMPTZ.oid: _datetimetz,
     types.INTERVAL.oid: _span,
@@ -467,8 +507,8 @@ def _unpacked(form: str) -> Decoder:
     return lambda raw: shape.unpack(raw)[0]
 
 
-def read_numeric(raw: bytes) -> Decimal:
-    """The inverse of `numeric`. Raises ValueError or struct.error."""
+def read_numeric(raw: bytes) -> Any:
+    """The inverse of `numeric`. A long whole number is a HUGEINT. Raises ValueError or struct.error."""
     count, weight, sign, scale = struct.unpack_from("!hhHh", raw)
     if sign == 0xC000:
         return Decimal("NaN")
@@ -510,6 +550,11 @@ def _clock_from(micros: int) -> time:
     return (datetime.min + timedelta(microseconds=micros)).time()
 
 
+def _zoned_clock_from(raw: bytes) -> Any:
+    micros, west = struct.unpack("!qi", raw)
+    return _zoned_clock(_clock_from(micros).replace(tzinfo=timezone(timedelta(seconds=-west))))
+
+
 def _span_from(raw: bytes) -> Any:
     micros, days, months = struct.unpack("!qii", raw)
     return _interval(months, days, micros)
@@ -543,6 +588,7 @@ _FROM_BINARY: dict[int, Decoder] = {
     types.NUMERIC.oid: read_numeric,
     types.DATE.oid: _day,
     types.TIME.oid: lambda raw: _clock_from(_INT8.unpack(raw)[0]),
+    types.TIMETZ.oid: _zoned_clock_from,
     types.TIMESTAMP.oid: _moment(_EPOCH, _datetime),
     types.TIMESTAMPTZ.oid: _moment(_EPOCH_UTC, _datetimetz),
     types.INTERVAL.oid: _span_from,

@@ -527,24 +527,26 @@ _EXPLAINED = {
     "summary",
     "memory",
 }
+_OPTIONS = {"analyze", "analyse", "format", *_EXPLAINED}
 _FORMS = ("text", "json", "xml")
 
 
 def _explain(words: _Words) -> Command:
     given: dict[str, str] = {}
-    for option in ("analyze", "verbose"):
+    for option in ("analyze", "analyse", "verbose"):
         if words.skip(option):
             given[option] = "on"
     start = words.next.start
     if words.skip("("):
-        if words.next.word in {"analyze", "format", *_EXPLAINED}:
+        if words.next.word in _OPTIONS:
             given |= _explain_options(words)
             start = words.next.start
         words.rest()
     form = given.get("format", "text")
     if form not in _FORMS:
         raise PgError("22023", "A plan is shown as text, json or xml: EXPLAIN (FORMAT json) SELECT ...")
-    return Explain(words.text[start:], form, given.get("analyze", "off") not in ("off", "false", "0"))
+    runs = (given.get(one, "off") for one in ("analyze", "analyse"))
+    return Explain(words.text[start:], form, any(one not in ("off", "false", "0") for one in runs))
 
 
 def _explain_options(words: _Words) -> dict[str, str]:
@@ -552,7 +554,7 @@ def _explain_options(words: _Words) -> dict[str, str]:
     given: dict[str, str] = {}
     while True:
         option = words.take().word
-        if option not in {"analyze", "format", *_EXPLAINED}:
+        if option not in _OPTIONS:
             raise PgError(
                 "42601", "EXPLAIN knows the options of PostgreSQL 15: FORMAT, ANALYZE, VERBOSE, COSTS and so on."
             )

@@ -115,6 +115,8 @@ _LISTED = (
     Setting("IntervalStyle", "postgres", _one_of("postgres"), reported=True),
     Setting("is_superuser", "off", _fixed, reported=True),
     Setting("jit", "off", _one_of("off")),
+    Setting("lc_collate", "C", _fixed),
+    Setting("lc_ctype", "C", _fixed),
     Setting("lock_timeout", "0", _one_of("0")),
     Setting("max_identifier_length", "63", _fixed),
     Setting("password_encryption", "scram-sha-256", _one_of("scram-sha-256")),
@@ -133,6 +135,8 @@ _LISTED = (
     Setting("transaction_read_only", "off", _ON_OFF),
 )
 _KNOWN = {one.name.lower(): one for one in _LISTED}
+# What to write in place of another value.
+_INSTEAD = {"TimeZone": ": write x AT TIME ZONE 'Europe/Berlin' for another zone"}
 # Parameters of the startup message that are no settings.
 _ALSO = {"user", "database", "options", "replication"}
 # A setting in the startup parameter `options`, which libpq takes from PGOPTIONS too.
@@ -175,7 +179,8 @@ class Settings:
             new = self._start[setting.name] if value is None else setting.accepts(value)
         except ValueError as allowed:
             if str(allowed):
-                raise PgError("22023", f"{setting.name} may be set to {allowed} here, and to nothing else.") from None
+                said = f"{setting.name} may be set to {allowed} here, and to nothing else"
+                raise PgError("22023", f"{said}{_INSTEAD.get(setting.name, '')}.") from None
             raise PgError("55P02", f"{setting.name} cannot be changed.") from None
         self._values[setting.name] = new
         return (setting.name, new) if setting.reported else None

@@ -59,7 +59,14 @@ BROWSED = """
     ],
 )
 @pytest.mark.parametrize(
-    "browse", ["SELECT * FROM patients LIMIT 100", "SELECT p.id, p.county FROM patients p", "FROM patients"]
+    "browse",
+    [
+        "SELECT * FROM patients LIMIT 100",
+        "SELECT p.id, p.county FROM patients p",
+        "FROM patients",
+        # As Metabase names the columns.
+        'SELECT "main"."patients"."id" AS "id", "main"."patients"."sex" AS "sex" FROM "main"."patients" LIMIT 2000',
+    ],
 )
 def test_a_browse_is_told_three_questions_which_are_answered(tmp_path, browse: str, more: str, chart: str) -> None:
     """They differ, and the first is a chart, over time where the policy has a time."""

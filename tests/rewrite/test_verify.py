@@ -37,6 +37,7 @@ ALLOWED = Allowed(
         'SELECT n FROM "X"."Main"."Shops"',
         f"SELECT size, sum(groups) FROM {CALL} AS r WHERE level = 0 GROUP BY size",
         "WITH a AS (SELECT 1 AS n) SELECT n FROM a, generate_series(3)",
+        "SELECT a::JSON, ['{}']::JSON[], TRY_CAST({'b': '1'} AS STRUCT(b JSON)) FROM x.main.shops",
         "SELECT n::BIGINT, TRY_CAST(n AS DECIMAL(5, 2)), [1]::INTEGER[] FROM x.duckanon.counts_1",
         "SELECT count(*) FILTER (WHERE a > 1), row_number() OVER (ORDER BY a) FROM x.main.shops GROUP BY ALL",
     ],
@@ -55,6 +56,7 @@ def test_a_tree_of_an_older_duckdb_may_run() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
+        "SELECT ['a']::mood[]", "SELECT {'a': 'b'}::STRUCT(a mood)", "SELECT '1'::main.json",
         "SELECT * FROM persons", "SELECT * FROM x.main.persons", "SELECT * FROM main.shops", "SELECT * FROM shops",
         "SELECT * FROM y.main.shops", "SELECT * FROM x.duckanon.ledger", "SELECT 1; SELECT 2", "SELECT twice(1)",
         "SELECT * FROM x.main.persons TABLESAMPLE 10%", "SELECT * FROM read_csv('x')", "SELECT * FROM 'x.csv'",

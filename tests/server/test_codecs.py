@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -28,12 +28,18 @@ TIMES = st.times()
 MOMENTS = st.datetimes()
 SPANS = st.timedeltas(timedelta(days=-1_000_000), timedelta(days=1_000_000))
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30, places=8)
+
+
+def in_zone(minutes: int) -> timezone:
+    return timezone(timedelta(minutes=minutes))
+
+
 VALUES: dict[str, tuple[PgType, st.SearchStrategy[Any]]] = {
     "bool": (types.BOOL, st.booleans()),
     "int2": (types.INT2, st.integers(-(2**15), 2**15 - 1)),
     "int4": (types.INT4, st.integers(-(2**31), 2**31 - 1)),
     "int8": (types.INT8, st.integers(-(2**63), 2**63 - 1)),
-    "hugeint": (types.NUMERIC, st.integers(-(2**127), 2**127 - 1).map(Decimal)),
+    "hugeint": (types.NUMERIC, st.integers(1 - 10**38, 10**38 - 1).map(Decimal)),
     "numeric": (types.NUMERIC, NUMBERS),
     "float4": (types.FLOAT4, st.floats(width=32, allow_nan=False)),
     "float8": (types.FLOAT8, st.floats(allow_nan=False)),
@@ -41,6 +47,7 @@ VALUES: dict[str, tuple[PgType, st.SearchStrategy[Any]]] = {
     "bytea": (types.BYTEA, st.binary(max_size=20)),
     "date": (types.DATE, DATES),
     "time": (types.TIME, TIMES),
+    "timetz": (types.TIMETZ, st.times(timezones=st.integers(0, 840).map(in_zone))),
     "timestamp": (types.TIMESTAMP, MOMENTS),
     "timestamptz": (types.TIMESTAMPTZ, st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=st.just(UTC))),
     "interval": (types.INTERVAL, SPANS),

@@ -77,6 +77,7 @@ def test_it_is_described_before_it_runs(served):
         ("EXPLAIN (SELECT 1)", commands.Explain("(SELECT 1)")),
         ("explain verbose select 1", commands.Explain("select 1")),
         ("EXPLAIN ANALYZE VERBOSE SELECT 1", commands.Explain("SELECT 1", runs=True)),
+        ("EXPLAIN (FORMAT XML, ANALYSE) SELECT 1", commands.Explain("SELECT 1", "xml", runs=True)),
         ("EXPLAIN (ANALYZE, FORMAT XML) SELECT 1", commands.Explain("SELECT 1", "xml", runs=True)),
         ("EXPLAIN (ANALYZE false, FORMAT 'json') (SELECT 1)", commands.Explain("(SELECT 1)", "json")),
     ],

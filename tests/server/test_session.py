@@ -299,10 +299,15 @@ def test_settings_are_an_allow_list(ana: Any) -> None:
             ana.execute(text)
     with pytest.raises(errors.InvalidParameterValue):
         ana.execute("SET client_encoding = LATIN1")
+    for zone in ("'Europe/Berlin'", "INTERVAL '+02:00' HOUR TO MINUTE"):
+        with pytest.raises(errors.InvalidParameterValue, match="write x AT TIME ZONE 'Europe/Berlin'"):
+            ana.execute(f"SET TIME ZONE {zone}")
     ana.execute("SET application_name = 'x'")
     assert ana.execute("SHOW application_name").fetchall() == [("x",)]
     assert ana.info.parameter_status("application_name") == "x"
     assert ("TimeZone", "UTC") in ana.execute("SHOW ALL").fetchall()
+    # Tableau's first question.
+    assert ana.execute('show "lc_collate"').fetchall() == ana.execute("SELECT current_setting('lc_collate')").fetchall()
 
 
 def test_a_session_can_be_made_as_new(ana: Any) -> None:

@@ -36,7 +36,7 @@ from duckanon.rewrite.algebra.expressions import (
     Operation,
     Round,
 )
-from duckanon.rewrite.algebra.moments import zone_named, zone_of
+from duckanon.rewrite.algebra.moments import Duration, zone_named, zone_of
 from duckanon.rewrite.algebra.scalars import builtin, called
 
 # The most steps between the bounds of what a statistic is of.
@@ -205,6 +205,10 @@ class _Reader:
 
     def _sum(self, expr: Expr) -> Bounded:
         """A sum of terms, each with its sign, in an order that does not depend on how it is written."""
+        if (moves := moved_by(expr, self._leaves.today)) is not None:
+            micros, of = moves
+            at = _added(_as_timestamp(self.of(of)), 1, _constant(micros, Fraction(1), kind=TIMESTAMP))
+            return replace(at, kind=TIMESTAMP)
         terms = [(sign, self.of(one)) for sign, one in _terms(expr, 1)]
         days = sum(sign for sign, one in terms if one.kind == DATE)
         kinds = {one.kind for _, one in terms}
@@ -589,6 +593,22 @@ def truncation(expr: Expr) -> tuple[str, Expr] | None:
     if name != "date_trunc" or len(arguments) != 2 or not isinstance(arguments[1], Constant):
         return None
     return arguments[1].value.lower(), arguments[0]
+
+
+def moved_by(expr: Expr, today: date) -> tuple[int, Expr] | None:
+    """By how many microseconds a date is moved with a constant interval, and the date; None for another expression.
+
+    An interval of months moves dates by different times.
+    """
+    if not isinstance(expr, Arithmetic) or expr.operator not in ("+", "-"):
+        return None
+    by, of = folded(expr.right, today), expr.left
+    if by is None and expr.operator == "+":
+        by, of = folded(expr.left, today), expr.right
+    if by is None or not isinstance(by.value, Duration) or by.value.months:
+        return None
+    micros = by.value.days * _MICROS["day"] + by.value.micros
+    return (micros if expr.operator == "+" else -micros), of
 
 
 def start(moment: datetime, unit: str) -> datetime:

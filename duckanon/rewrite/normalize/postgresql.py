@@ -1,10 +1,11 @@
-"""PostgreSQL's constants that DuckDB does not have, written as DuckDB has them.
+"""PostgreSQL's constants and casts that DuckDB does not have, written as DuckDB has them.
 
     to_date('31/03/2024', 'DD/MM/YYYY')          CAST('2024-03-31' AS DATE)
     to_timestamp('2024-03-31 08', ...)           a TIMESTAMP WITH TIME ZONE of the session's zone
     to_char(x, 'YYYY-MM')                        strftime(x, '%Y-%m')
     '2024-03-31 +00'::date                       CAST('2024-03-31' AS DATE)
     '{1,2}'::int[]                               CAST([1, 2] AS int[])
+    x::jsonb                                     CAST(x AS JSON)
 
 DuckDB fails on each of the former, so nothing that runs there is changed. A function of a user that has one of these
 names stays as it is.
@@ -101,7 +102,9 @@ _WRITTEN: Mapping[str, Callable[[Node], Node | None]] = {
 
 
 def _cast(cast: Node) -> Node | None:
-    """A cast of a text that PostgreSQL reads and DuckDB does not."""
+    """A cast that PostgreSQL knows and DuckDB does not: of a text, or to jsonb."""
+    if cast.to.this is exp.DataType.Type.JSONB:
+        return type(cast)(this=cast.this.copy(), to=_type("JSON"))
     if not isinstance(cast.this, exp.Literal) or not cast.this.is_string:
         return None
     text, kind = str(cast.this.this), cast.to
