@@ -1,6 +1,7 @@
 -- What BI tools that cannot be installed ask: the same catalogs, columns, functions and shapes, written here.
 -- DBeaver, Metabase, Grafana, Redash, and Npgsql, which Power BI uses: by their sources. Power BI's lists and the first
--- questions of Tableau: by logs that people have published. Looker, and the charts of Tableau and Power BI: by documents.
+-- questions of Tableau: by the parts of published logs that could be read. Looker, and the charts of Tableau and Power
+-- BI: as they are known to be, without a source at hand.
 
 -- tool: Grafana
 SELECT current_setting('server_version_num')::int / 100 AS version;
