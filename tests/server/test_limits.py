@@ -52,10 +52,10 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Statements that name `deaf` listen to nothing until this is set."""
     may_end, run = threading.Event(), Analyst.run
 
-    def runs(self: Analyst, statement: Any) -> Analyst:
+    def runs(self: Analyst, statement: Any, *types: Any) -> Analyst:
         if "deaf" in statement.text:
             may_end.wait(30)
-        return run(self, statement)
+        return run(self, statement, *types)
 
     monkeypatch.setattr(Analyst, "run", runs)
     yield may_end
@@ -197,14 +197,14 @@ def test_a_statement_reads_what_was_there_when_it_was_decided(served: Served, mo
     """Its table is dropped, and another of the name made, between the decision and its run."""
     run = Analyst.run
 
-    def runs(self: Analyst, statement: Any) -> Analyst:
+    def runs(self: Analyst, statement: Any, *types: Any) -> Analyst:
         if "counties" in statement.text:
             monkeypatch.setattr(Analyst, "run", run)
             with served.login("stu") as stu:
                 stu.execute("SELECT close_table('counties')")
                 stu.execute("DROP TABLE counties")
                 stu.execute("CREATE TABLE counties AS SELECT 'secret' AS state, 'secret' AS county")
-        return run(self, statement)
+        return run(self, statement, *types)
 
     with served.login("ana") as con:
         con.execute("SELECT 1 + 0 AS x")
