@@ -277,15 +277,10 @@ class Analyst:
                     self._con.execute("ROLLBACK")
 
     def described(self, statement: Admitted) -> list[Any]:
-        """What DESCRIBE says of a query that was admitted; empty where it fails, as the query will then."""
+        """What DESCRIBE says of a query that was admitted. Raises what the query would fail of."""
         with self._lock, self._statements.running():
             given = () if statement.parameters is None else (statement.parameters,)
-            try:
-                return list(self._con.execute(f"DESCRIBE {statement.text}", *given).fetchall())
-            except duckdb.InterruptException:
-                raise
-            except duckdb.Error:
-                return []
+            return list(self._con.execute(f"DESCRIBE {statement.text}", *given).fetchall())
 
     def run(self, statement: Admitted, types: Sequence[str] = ()) -> Analyst:
         """Run the statement that was admitted last, once. What was begun to be read is ended if it fails.

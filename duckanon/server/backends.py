@@ -337,18 +337,27 @@ class Backend:
         shown = as_postgresql(text, [name for name, _ in told])
         return [Column(name, pg_type(kind)) for name, (_, kind) in zip(shown, told, strict=True)]
 
-    def _to_be_texts(self, query: str, describe: Callable[[], list[Any]]) -> Described:
+    def _to_be_texts(self, query: str, has_values: bool, describe: Callable[[], list[Any]]) -> Described:
         """The columns of a query if some are to come as texts, which lose nothing; else none.
 
-        describe: gives what DESCRIBE says of it.
+        has_values: whether parameters are beside it, on whose types its columns depend. describe: gives what DESCRIBE
+        says of it.
         """
         if self._described_at != self.stamp:
             self._described_at, self._known = self.stamp, OrderedDict()
-        if query not in self._known:
-            self._known[query] = [(str(name), str(kind)) for name, kind, *_ in describe()]
+        found = None if has_values else self._known.get(query)
+        if found is None:
+            try:
+                found = [(str(name), str(kind)) for name, kind, *_ in describe()]
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error:
+                # The query will fail of the same.
+                return ()
+        if not has_values:
+            self._known[query] = found
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
-        found = self._known[query]
         return found if has_texts([kind for _, kind in found]) else ()
 
     def _keep_open(self) -> None:
@@ -466,10 +475,10 @@ class AnalystBackend(Backend):
         return self._result(text, asker.spent, told)
 
     def _texts_of(self, statement: Admitted) -> Described:
-        def described() -> list[Any]:
-            return self._analyst.described(statement) if _first(statement.text) in _QUERIES else []
-
-        return self._to_be_texts(statement.text, described)
+        if _first(statement.text) not in _QUERIES:
+            return ()
+        has_values = statement.parameters is not None
+        return self._to_be_texts(statement.text, has_values, lambda: self._analyst.described(statement))
 
     def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:
         # Its decision does not depend on the catalog, so it need not wait for changes.
@@ -571,7 +580,11 @@ class StewardBackend(Backend):
         first, given = _first(text), [list(values)] if values else []
         query = text.rstrip().removesuffix(";")
         is_read = first in _QUERIES and not is_change(text)
-        told = self._to_be_texts(query, lambda: self._tried(query, given)) if is_read else ()
+        told: Described = ()
+        if is_read:
+            told = self._to_be_texts(
+                query, bool(given), lambda: list(self._steward.execute(f"DESCRIBE {query}", *given).fetchall())
+            )
         con = self._steward.execute(with_texts(query, [kind for _, kind in told]) if told else text, *given)
         self._own_changes += not is_read
         columns = self._described(text, told)
@@ -580,15 +593,6 @@ class StewardBackend(Backend):
         if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
             return _done(text, _count(con.fetchall()), None, Fraction(0))
         return Result(_tag(first), columns, self._rows().fetch)
-
-    def _tried(self, query: str, given: Sequence[Any]) -> list[Any]:
-        """What DESCRIBE says of a query; nothing where it fails, as the query will then."""
-        try:
-            return list(self._steward.execute(f"DESCRIBE {query}", *given).fetchall())
-        except duckdb.InterruptException:
-            raise
-        except duckdb.Error:
-            return []
 
     def load(self, command: CopyIn) -> Loading:
         self._keep_open()

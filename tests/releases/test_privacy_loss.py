@@ -252,8 +252,9 @@ def test_what_is_found_keeps_epsilon_and_delta(contributions: int) -> None:
 
 
 def sought_keys(contributions: int) -> KeysQuestion:
-    fields = vars(question(contributions=contributions, keys=()))
-    basis = {name: fields[name] for name in ("location", "version", "edition", "privacy_unit", "protects", "filter")}
+    alike = question(contributions=contributions, keys=())
+    shared = ("location", "version", "edition", "privacy_unit", "protects", "filter")
+    basis = {name: getattr(alike, name) for name in shared}
     return KeysQuestion(
         **basis, contributions=contributions, epsilon=Fraction(1, 20), renyi=KNOWN, column="a", type="VARCHAR"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import psycopg
@@ -97,6 +97,15 @@ def test_parameters_come_back(served: Served) -> None:
         with served.login(user) as con:
             found = con.pgconn.exec_params(b"SELECT $1::interval, $2::timestamp", [b"1 mon", b"infinity"])
             assert [found.get_value(0, at) for at in range(2)] == [b"1 mon", b"infinity"]
+
+
+@pytest.mark.parametrize("user", ["ana", "stu"])
+def test_columns_have_the_types_of_the_parameters_at_hand(served: Served, user: str) -> None:
+    """Not those of the parameters with which the same text was sent before."""
+    with served.login(user) as con:
+        for one in (date(2024, 5, 1), 7, "a", timedelta(days=2), date(2024, 5, 1)):
+            for query in ("SELECT %s AS x", "SELECT %s AS x FROM t LIMIT 1"):
+                assert con.execute(query, [one]).fetchall() == [(one,)], (query, one)
 
 
 def test_errors_are_those_of_the_statement(served: Served) -> None:
