@@ -254,18 +254,34 @@ def _far_moment(text: str) -> tuple[int, int]:
 
 
 def _date_binary(value: date | str) -> bytes:
-    if value in _FOREVER:
-        return _INT4.pack(_LAST_DAY if value == "infinity" else -_LAST_DAY - 1)
-    return _INT4.pack(_far_moment(value)[0] if isinstance(value, str) else value.toordinal() - _DAY_ZERO)
+    if isinstance(value, str):
+        # Python reads most of them, and several times faster.
+        try:
+            found = date.fromisoformat(value)
+        except ValueError:
+            return _INT4.pack(_forever(value, _LAST_DAY) or _far_moment(value)[0])
+    else:
+        found = value
+    return _INT4.pack(found.toordinal() - _DAY_ZERO)
 
 
 def _timestamp_binary(value: datetime | str) -> bytes:
-    if value in _FOREVER:
-        return _INT8.pack(_LAST_MOMENT if value == "infinity" else -_LAST_MOMENT - 1)
     if isinstance(value, str):
-        days, micros = _far_moment(value)
-        return _INT8.pack(days * _DAY + micros)
-    return _INT8.pack((value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND)
+        try:
+            found = datetime.fromisoformat(value)
+        except ValueError:
+            if endless := _forever(value, _LAST_MOMENT):
+                return _INT8.pack(endless)
+            days, micros = _far_moment(value)
+            return _INT8.pack(days * _DAY + micros)
+    else:
+        found = value
+    return _INT8.pack((found - (_EPOCH if found.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND)
+
+
+def _forever(text: str, last: int) -> int:
+    """PostgreSQL's number for infinity and for its negative; 0 for another text."""
+    return {"infinity": last, "-infinity": -last - 1}.get(text, 0)
 
 
 def _interval_binary(value: timedelta | str) -> bytes:
