@@ -176,14 +176,17 @@ def test_many_constants_at_once_hold_up_nobody(served: Served) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("seed", range(10 if LONG else 1))
 def test_kill(tmp_path: Path, seed: int) -> None:
-    """SIGKILL at random moments of charges: none is lost, none is doubled, and an answer that was given stays.
+    """SIGKILL at random moments of charges: none is lost, and an answer that was given stays and is free.
 
+    A question is charged again only where it was under way at a kill: once the journal has its charge or its answer,
+    and the file has not, it may have been given.
     `HYPOTHESIS_PROFILE=long` kills 1,000 times: 100 times over each of ten databases.
     """
     path, chance = make(tmp_path / "people.duckdb", epsilon="9000"), random.Random(seed)
     add_users(path)
     given: dict[int, str | None] = {}
-    for _ in range(100 if LONG else 3):
+    kills = 100 if LONG else 3
+    for _ in range(kills):
         process, port = start(path)
         # What was asked when the last server was killed is asked again, and then what nobody has asked.
         last, answered = max(given, default=0), threading.Event()
@@ -215,8 +218,9 @@ def test_kill(tmp_path: Path, seed: int) -> None:
         ((lines, keys, spent),) = steward.ask(
             query(f"SELECT count(*), count(DISTINCT release), sum(epsilon::INT) {of_charges}")
         ).rows
-        assert lines == keys == spent
-        assert int(lines or 0) >= len(given)
+        assert lines == spent
+        # Two questions are under way at a time.
+        assert len(given) <= int(keys or 0) <= int(lines or 0) <= int(keys or 0) + 2 * kills
         with Client(served.host, served.port, seconds=60).log_in("ana") as client:
             for at, answer in given.items():
                 assert client.ask(query(counted(at))).rows == [(answer,)]
