@@ -23,8 +23,8 @@ randomness._is_loaded = lambda: False
 # The first example of a test may compile a kernel, so no example has a deadline.
 settings.register_profile("oldest", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
-settings.register_profile("short", deadline=None, max_examples=20, derandomize=True)
-settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("short", deadline=None, max_examples=12, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.load_profile(PROFILE)
 
