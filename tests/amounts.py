@@ -9,13 +9,13 @@ import pytest
 # The README's command tries few examples and CI some more; long runs try as many as a test is written with, and more.
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "short")
 LONG = PROFILE == "long"
-_OF_FIFTY = {"oldest": 5, "quick": 5, "short": 6, "ci": 12}
-# Of a list of more cases than that, the oldest versions try each third.
-_LONG_LIST, _EVERY = 20, 3
+_OF_FIFTY = {"oldest": 5, "quick": 5, "short": 6, "ci": 8}
+# Of a list of more cases than that, the oldest versions try each fourth.
+_LONG_LIST, _EVERY = 12, 4
 
 
 def many(examples: int) -> int:
-    """`examples`, or a part in profiles for fewer: a tenth in `quick`, an eighth in `short`, a quarter in `ci`."""
+    """`examples`, or a part in profiles for fewer: a tenth in `quick`, an eighth in `short`, a sixth in `ci`."""
     return max(1, examples * _OF_FIFTY.get(PROFILE, 50) // 50)
 
 
@@ -32,7 +32,7 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
 
 
 def not_with_oldest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests that need not run with the oldest versions too: two of three cases of a long list.
+    """The tests that need not run with the oldest versions too: three of four cases of a long list.
 
     In what versions differ, many cases of a list differ.
     """

@@ -24,7 +24,7 @@ randomness._is_loaded = lambda: False
 settings.register_profile("oldest", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("short", deadline=None, max_examples=12, derandomize=True)
-settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=16, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.load_profile(PROFILE)
 
