@@ -1,4 +1,4 @@
-"""Each figure of docs/benchmarks.md names the command that prints it, and what a command prints is compared with it."""
+"""Each figure of the pages of benchmarks names its command, and what a command prints is compared with it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 
 from tests.bench import rerun
 from tests.bench.figures import (
-    PAGE,
+    PAGES,
     ROOT,
+    TOP,
     Block,
     Compared,
     FormatError,
@@ -25,7 +26,7 @@ from tests.bench.figures import (
     sections,
 )
 
-TEXT = PAGE.read_text(encoding="utf-8")
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 SMALL = """# Benchmarks
 
 ## Losses
@@ -52,8 +53,8 @@ the first: {} s
 
 
 def test_every_figure_names_a_command_that_exists_and_its_commit() -> None:
-    assert problems(TEXT) == []
-    assert len(blocks(TEXT)) >= 59
+    assert {page.name: found for page, text in TEXTS.items() if (found := problems(text))} == {}
+    assert sum(len(blocks(text)) for text in TEXTS.values()) >= 59
 
 
 @pytest.mark.parametrize(
@@ -79,22 +80,26 @@ def test_a_figure_without_its_command_is_found(was: str, becomes: str, problem: 
 
 
 def test_every_table_needs_its_comment() -> None:
-    """The twin: the page without the comment of any one table has a problem."""
-    lines = TEXT.splitlines()
-    for block in (block for block in blocks(TEXT) if block.is_table):
-        without = [line for at, line in enumerate(lines) if at not in block.comments]
-        assert any("without the command" in one for one in problems("\n".join(without))), block.lines[0]
+    """The twin: a page without the comment of any one table has a problem."""
+    for text in TEXTS.values():
+        for block in (block for block in blocks(text) if block.is_table):
+            without = [line for at, line in enumerate(text.splitlines()) if at not in block.comments]
+            assert any("without the command" in one for one in problems("\n".join(without))), block.lines[0]
 
 
 def test_the_table_on_top_has_the_numbers_of_its_sections() -> None:
-    by_anchor = {anchor(heading): text for heading, text in sections(TEXT).items()}
-    rows = re.findall(r"^\| \[.*?\]\(#([\w-]+)\).*? \| (.*) \| (.*) \| (.*) \| `(.*)` \|$", TEXT, re.MULTILINE)
+    by_link = {
+        f"benchmarks/{page.name}#{anchor(heading)}": section
+        for page, text in TEXTS.items()
+        for heading, section in sections(text).items()
+    }
+    rows = re.findall(r"^\| \[.*?\]\((.*?)\).*? \| (.*) \| (.*) \| (.*) \| `(.*)` \|$", TEXTS[TOP], re.MULTILINE)
     assert len(rows) >= 15
     for section, _, peer, today, command in rows:
-        assert command in commands(by_anchor[section])
+        assert command in commands(by_link[section])
         for number in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", f"{peer.partition(', ')[0]} {today}"):
             standing = re.compile(rf"(?<![\d.,]){re.escape(number)}(?![\d.]|,\d)")
-            assert number == "1" or standing.search(by_anchor[section]), (section, number)
+            assert number == "1" or standing.search(by_link[section]), (section, number)
 
 
 def anchor(heading: str) -> str:
@@ -107,7 +112,13 @@ def test_the_commits_are_of_this_repository() -> None:
     asked = ["git", "rev-parse", "--is-shallow-repository"]
     if subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "true":
         pytest.skip("this checkout has no history")
-    named = {one for block in blocks(TEXT) for each in block.sources for one in (*each.commits, *each.times_at)}
+    named = {
+        one
+        for text in TEXTS.values()
+        for block in blocks(text)
+        for each in block.sources
+        for one in (*each.commits, *each.times_at)
+    }
     kinds = subprocess.run(
         ["git", "cat-file", "--batch-check=%(objecttype)"],
         cwd=ROOT,
@@ -120,10 +131,11 @@ def test_the_commits_are_of_this_repository() -> None:
 
 
 def test_comments_are_read_as_they_are_written() -> None:
-    lines = TEXT.splitlines()
-    for block in blocks(TEXT):
-        for one in block.sources:
-            assert str(one) in {lines[at] for at in block.comments}
+    for text in TEXTS.values():
+        lines = text.splitlines()
+        for block in blocks(text):
+            for one in block.sources:
+                assert str(one) in {lines[at] for at in block.comments}
 
 
 def test_a_comment_that_says_something_else_is_refused() -> None:

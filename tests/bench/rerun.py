@@ -1,4 +1,4 @@
-"""Reruns the commands of docs/benchmarks.md and prints which figures moved by more than a tenth.
+"""Reruns the commands of the pages of benchmarks and prints which figures moved by more than a tenth.
 
 Run: python -m tests.bench.rerun [--longer] [--only TEXT] [--times | --no-times] [--write] [--set NAME=VALUE ...]
 
@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from tests.bench.figures import PAGE, ROOT, Block, Change, Source, blocks, compare, expected, runs
+from tests.bench.figures import PAGES, ROOT, Block, Change, Source, blocks, compare, expected, runs
 
 DATA = ROOT.parent / "shared" / "data"
 KEPT = ROOT / "build" / "rerun"
@@ -116,21 +116,12 @@ def written(lines: list[str], block: Block, one: Source, changes: list[Change], 
     lines[comment] = str(new)
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--longer", action="store_true")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--times", action=argparse.BooleanOptionalAction)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--saved", action="store_true")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    asked = parser.parse_args(arguments)
-    given = dict(one.split("=", 1) for one in asked.set)
-    page = PAGE.read_text(encoding="utf-8")
-    lines, total = page.splitlines(), 0
+def rerun(page: Path, asked: argparse.Namespace, given: dict[str, str]) -> int:
+    """Reruns the commands of one page; returns how many figures moved."""
+    lines, total = page.read_text(encoding="utf-8").splitlines(), 0
     printed: dict[Block, set[int]] = defaultdict(set)
     ran: Counter[Block] = Counter()
-    for command, wanted in runs(blocks(page)):
+    for command, wanted in runs(blocks("\n".join(lines))):
         longer = any(one.long for _, one in wanted)
         if asked.only not in command or (longer and not asked.longer and not asked.saved):
             continue
@@ -149,9 +140,23 @@ def main(arguments: list[str]) -> int:
     for block, rows in printed.items():
         if block.is_table and ran[block] == len(block.sources):
             for label in (label for at, label in expected(block).items() if at not in rows):
-                print(f"line {block.first + 1}: no command prints the row {label}")
+                print(f"{page.name}, line {block.first + 1}: no command prints the row {label}")
     if asked.write:
-        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return total
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--longer", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--times", action=argparse.BooleanOptionalAction)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--saved", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    asked = parser.parse_args(arguments)
+    given = dict(one.split("=", 1) for one in asked.set)
+    total = sum(rerun(page, asked, given) for page in PAGES)
     print(f"{total} figures moved by more than a tenth.")
     return 0
 
