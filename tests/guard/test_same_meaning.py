@@ -150,7 +150,9 @@ def same_rows(name: str, wanted: Outcome, told: Outcome) -> bool:
 def test_each_function_means_the_same(outcomes: list[tuple[str, str, Outcome, Outcome]]) -> None:
     wrong = [sql for name, sql, wanted, told in outcomes if not same_rows(name, wanted, told)]
     assert wrong == []
-    assert [sql for _, sql, wanted, told in outcomes if wanted and told and wanted[0] != told[0]] == []
+    # DuckDB 1.4 names a list that is written in brackets main.list_value(3), and the two are parsed alike.
+    named = [(sql, wanted[0], told[0]) for _, sql, wanted, told in outcomes if wanted and told]
+    assert [sql for sql, own, ours in named if own != ours and not (IS_OLD and "list_value(" in sql)] == []
 
 
 def test_few_calls_are_refused(outcomes: list[tuple[str, str, Outcome, Outcome]]) -> None:
