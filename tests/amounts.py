@@ -10,13 +10,16 @@ import pytest
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "short")
 LONG = PROFILE == "long"
 _OF_FIFTY = {"oldest": 5, "quick": 5, "short": 6, "ci": 8}
-# Of a list of more cases than that, the oldest versions try each eighth.
-_LONG_LIST, _EVERY = 2, 8
+# Of a list of more cases than two, the oldest versions try each eighth.
+_SHORT_LIST, _EVERY = 2, 8
 
 
-def many(examples: int) -> int:
-    """`examples`, or a part in profiles for fewer: a tenth in `quick`, an eighth in `short`, a sixth in `ci`."""
-    return max(1, examples * _OF_FIFTY.get(PROFILE, 50) // 50)
+def many(examples: int, least: int = 1) -> int:
+    """`examples`, or a part in profiles for fewer: a tenth in `quick`, an eighth in `short`, a sixth in `ci`.
+
+    least: fewer than that would not show what the test is about.
+    """
+    return max(least, examples * _OF_FIFTY.get(PROFILE, 50) // 50)
 
 
 def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
@@ -32,11 +35,11 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
 
 
 def not_with_oldest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests that need not run with the oldest versions too: seven of eight cases of a long list.
+    """The tests that need not run with the oldest versions too: seven of eight cases of a list.
 
     In what versions differ, many cases of a list differ.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    return [one for each in cases.values() if len(each) > _LONG_LIST for at, one in enumerate(each) if at % _EVERY]
+    return [one for each in cases.values() if len(each) > _SHORT_LIST for at, one in enumerate(each) if at % _EVERY]

@@ -55,7 +55,7 @@ def test_a_lane_is_run_with_its_profile(monkeypatch: pytest.MonkeyPatch) -> None
         lanes.main(["slow"])
 
 
-def test_the_oldest_versions_try_an_eighth_of_long_lists() -> None:
+def test_the_oldest_versions_try_an_eighth_of_a_list() -> None:
     class Case:
         def __init__(self, nodeid: str) -> None:
             self.nodeid = nodeid

@@ -109,7 +109,7 @@ def asked(path: Path, questions: Sequence[tuple[str, Sequence[str], str]]) -> in
 @pytest.mark.parametrize("at", sampled(range(3), 3))
 def test_no_order_of_questions_changes_an_answer(tmp_path: Path, turn: int, at: int) -> None:
     """Of each two questions one is asked first in one direction, and the other in the other."""
-    some = random.Random(at).sample(QUESTIONS, max(50, many(150)))
+    some = random.Random(at).sample(QUESTIONS, many(150, least=50))
     # Whole answers come first in one direction, and what may follow from them in the other.
     ordered = sorted(some, key=lambda one: (one[1] != ["true"], one[2] not in ("count(*)", "sum(income)")))
     assert asked(tmp_path, ordered[::turn]) > 0
