@@ -195,8 +195,11 @@ def module(command: str) -> Path:
     return file / "__main__.py" if file.is_dir() else file.with_suffix(".py")
 
 
-def problems(page: str) -> list[str]:
-    """What keeps a figure of the page from being told apart as measured, and by what; empty where all is well."""
+def problems(page: str, elsewhere: frozenset[str] = frozenset()) -> list[str]:
+    """What keeps a figure of the page from being told apart as measured, and by what; empty where all is well.
+
+    elsewhere: the commands that figures of other pages name.
+    """
     try:
         found = blocks(page)
     except FormatError as error:
@@ -212,14 +215,17 @@ def problems(page: str) -> list[str]:
             if not module(one.command).is_file():
                 wrong.append(f"{where}: {one.command} runs nothing")
             wrong += [f"{where}: {number} is not in the paragraph that it is told of" for number in _unsaid(block, one)]
-    cited = {one.command for block in found for one in block.sources}
-    # A table that is made by hand may show the command for each of its rows.
-    cited.update(one for block in found if block.by_hand for one in commands("\n".join(block.lines)))
+    cited = elsewhere | named(found)
     others = " ".join(text for kind, text in _COMMENT.findall(page) if kind != "measured")
     wrong += [
         f"{one} is shown, and no figure names it" for one in commands(page) if one not in cited and one not in others
     ]
     return wrong
+
+
+def named(found: Iterable[Block]) -> frozenset[str]:
+    """The commands that figures name."""
+    return frozenset(one.command for block in found for one in block.sources)
 
 
 def _unsaid(block: Block, one: Source) -> list[str]:

@@ -118,15 +118,16 @@ def written(lines: list[str], block: Block, one: Source, changes: list[Change], 
 
 def rerun(page: Path, asked: argparse.Namespace, given: dict[str, str]) -> int:
     """Reruns the commands of one page; returns how many figures moved."""
-    lines, total = page.read_text(encoding="utf-8").splitlines(), 0
+    content, total = page.read_text(encoding="utf-8"), 0
+    lines = content.splitlines()
     printed: dict[Block, set[int]] = defaultdict(set)
     ran: Counter[Block] = Counter()
-    for command, wanted in runs(blocks("\n".join(lines))):
+    for command, wanted in runs(blocks(content)):
         longer = any(one.long for _, one in wanted)
         if asked.only not in command or (longer and not asked.longer and not asked.saved):
             continue
         if not asked.saved or kept(command).is_file():
-            print(command, flush=True)
+            print(f"{page.name}: {command}", flush=True)
         output = output_of(command, asked.saved, longer, given)
         for block, one in wanted if output is not None else ():
             at, _, text = (output or "").partition("\n")
@@ -140,7 +141,7 @@ def rerun(page: Path, asked: argparse.Namespace, given: dict[str, str]) -> int:
     for block, rows in printed.items():
         if block.is_table and ran[block] == len(block.sources):
             for label in (label for at, label in expected(block).items() if at not in rows):
-                print(f"{page.name}, line {block.first + 1}: no command prints the row {label}")
+                print(f"line {block.first + 1}: no command prints the row {label}")
     if asked.write:
         page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return total
