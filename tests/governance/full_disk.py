@@ -93,6 +93,8 @@ def releases(folder: Path) -> None:
                     heard |= {said(con, call) for _ in range(2)}
                 con.execute("SELECT protect('people', epsilon := 10)").fetchall()
                 con.execute("SELECT new_edition('people')").fetchall()
+                if duckdb.__version__ < "2":  # It holds the key of a commit that failed until one more has failed.
+                    heard.add(said(con, again))
                 given = con.execute(again).fetchall()
             with steward(path) as con:
                 assert con.execute(call).fetchall() == given

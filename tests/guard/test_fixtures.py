@@ -89,6 +89,10 @@ def test_what_runs_gives_what_was_asked(con: duckanon.Analyst, name: str) -> Non
     assert count == ADMITTED[name], count
 
 
+# A median is told to a step of the bounds, and DuckDB 1.4 estimates 14 of 15 different values.
+DIFFER = ("a median", "quantiles", "an estimate of different values")
+
+
 def test_nothing_that_looks_alike_is_taken_for_it(con: duckanon.Analyst) -> None:
     """What a look-alike asks is none of the three kinds; if it is answered, then with what DuckDB gives."""
     raw = con._con.cursor()
@@ -99,8 +103,7 @@ def test_nothing_that_looks_alike_is_taken_for_it(con: duckanon.Analyst) -> None
             except DuckanonError:
                 continue
             mine, wanted = rows(con), rows(raw.execute(entry.sql))
-            # A median is told to a step of the bounds.
-            if entry.title not in ("a median", "quantiles") and not KEEPS.search(entry.sql):
+            if entry.title not in DIFFER and not KEEPS.search(entry.sql):
                 assert not wanted - mine, (entry.title, wanted - mine)
 
 

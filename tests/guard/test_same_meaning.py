@@ -151,10 +151,12 @@ def test_each_function_means_the_same(outcomes: list[tuple[str, str, Outcome, Ou
     wrong = [sql for name, sql, wanted, told in outcomes if not same_rows(name, wanted, told)]
     assert wrong == []
     # DuckDB 1.4 names a list that is written in brackets main.list_value(3), and the two are parsed alike.
-    longer = "main.list_value(" if IS_OLD else "list_value("
-    named = [(sql, wanted[0], told[0]) for _, sql, wanted, told in outcomes if wanted and told]
-    differ = [sql for sql, names, ours in named if names != [one.replace(longer, "list_value(") for one in ours]]
-    assert differ == []
+    named = [(sql, _short(wanted[0]), _short(told[0])) for _, sql, wanted, told in outcomes if wanted and told]
+    assert [sql for sql, names, ours in named if names != ours] == []
+
+
+def _short(names: list[str]) -> list[str]:
+    return [one.replace("main.list_value(", "list_value(") for one in names] if IS_OLD else names
 
 
 def test_few_calls_are_refused(outcomes: list[tuple[str, str, Outcome, Outcome]]) -> None:
