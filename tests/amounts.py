@@ -23,13 +23,14 @@ def many(examples: int, least: int = 1) -> int:
 
 
 def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
-    """Parameters of a test: the first of each `every` cases, and the others left to CI.
+    """Parameters of a test: of each `every` cases the first; CI adds the second, and the long lane the others.
 
     A tuple has a value for each argument.
     """
-    left = pytest.mark.ci("further cases of a list of which the README's command tries some")
+    later = pytest.mark.long("further cases of a list of which the README's command and CI try some")
+    marks = {0: [], 1: [pytest.mark.ci("further cases of a list of which the README's command tries some")]}
     return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[left] if at % every else [])
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks.get(at % every, [later]))
         for at, case in enumerate(cases)
     ]
 

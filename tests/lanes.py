@@ -1,8 +1,9 @@
-"""Three lanes of tests, and a second end of versions: `python -m tests.lanes` lists what each leaves out, and why.
+"""Four lanes of tests, and a second end of versions: `python -m tests.lanes` lists what each leaves out, and why.
 
-`python -m pytest`, the README's command, runs all tests but those that are marked `ci`. `python -m tests.lanes LANE`
-runs another lane: `quick` after each change; `ci` the marked tests, with more examples in random searches; `oldest`
-what the oldest supported versions can change. Further arguments go to pytest.
+`python -m pytest`, the README's command, runs all tests but those that are marked `ci` or `long`. `python -m
+tests.lanes LANE` runs another lane: `quick` after each change; `ci` the tests that are marked so, with more examples
+in random searches; `long` those that run before a version is released; `oldest` what the oldest supported versions
+can change. Further arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _LONG = "searches that take longer than the rest of the engine's tests"
 _MANY_CALLS = "many calls over databases of their own; the room's other files stay"
 _DATABASES = "most tests open a database of their own"
 _SHOWN = "what a program shows; what it asks of duckanon is tried without it"
+_QUESTIONS = "the questions of tests/noninterference/test_noninterference.py are asked there"
+_ENGINES = "numpy decides its results; tests/functions calls the engine, whose kernels numba compiles there"
+_SEARCHES = "many searches of the engine, which tests/functions/test_k_anonymize.py calls there"
 # By folder or file: why `quick` does without it.
 NOT_QUICK: Mapping[str, str] = {
     "duckanon": "examples in docstrings, which take reading all modules",
@@ -92,11 +96,26 @@ NOT_QUICK: Mapping[str, str] = {
 }
 # By folder or file that reaches some of LIBRARIES: why it need not run with their oldest versions.
 NOT_OLDEST: Mapping[str, str] = {
+    "tests/engines/cells": _ENGINES,
+    "tests/engines/kanon": _ENGINES,
+    "tests/engines/marginals": _ENGINES,
+    "tests/engines/metric": _ENGINES,
+    "tests/functions/test_generalisation.py": _SEARCHES,
+    "tests/functions/test_k_certificate.py": _SEARCHES,
+    "tests/functions/test_k_conditions.py": _SEARCHES,
+    "tests/functions/test_k_units.py": _SEARCHES,
+    "tests/functions/test_k_utility.py": _SEARCHES,
+    "tests/functions/test_k_within.py": _SEARCHES,
+    "tests/functions/test_suppress_cells.py": _SEARCHES,
     "tests/engines/groups": "of numba only the sampler, which tests/engines/test_randomness.py tries",
+    "tests/integrations/cli/test_commands.py": _SHOWN,
     "tests/integrations/cli/test_console.py": _SHOWN,
+    "tests/integrations/cli/test_k_anonymize.py": _SHOWN,
     "tests/integrations/cli/test_office_files.py": "what pandas, openpyxl and pyreadstat write",
     "tests/integrations/explore": _SHOWN,
     "tests/integrations/plots": _SHOWN,
+    "tests/integrations/dbt/test_exposures.py": "tests/releases/test_preparations.py prepares the tables there",
+    "tests/integrations/record": _SHOWN,
     "tests/integrations/report": _SHOWN,
     "tests/integrations/test_harlequin.py": _SHOWN,
     "tests/integrations/test_jupyter.py": _SHOWN,
@@ -106,12 +125,17 @@ NOT_OLDEST: Mapping[str, str] = {
     "tests/integrations/spark": "Spark's own session, on the newest versions",
     "tests/integrations/test_team_of_one.py": "tests/integrations/dbt builds a project with dbt there",
     "tests/integrations/test_warm.py": "CI runs `duckanon warm` there",
+    "tests/noninterference/test_grown.py": _QUESTIONS,
+    "tests/noninterference/test_found_keys.py": _QUESTIONS,
     "tests/test_docs.py": "the examples call what tests/functions tries there",
     "tests/test_names.py": "pages name the newest DuckDB's functions; 1.4 lists no window functions",
     "tests/test_walks.py": "the commands of the pages, which tests/integrations/cli tries there",
     "tests/server/clients": "the clients speak with a server, whose own tests run there",
     "tests/server/test_concurrency.py": "threads and kills, which no library's version decides",
 }
+
+
+_UNMARKED = "not ci and not long"
 
 
 @dataclass(frozen=True)
@@ -129,9 +153,10 @@ class Lane:
 def lanes() -> dict[str, Lane]:
     untouched = {path: "it reaches none of " + ", ".join(sorted(LIBRARIES)) for path in untouched_files()}
     return {
-        "quick": Lane("quick", "not ci", NOT_QUICK),
-        "ci": Lane("ci", "ci"),
-        "oldest": Lane("oldest", "not ci", {**NOT_OLDEST, **untouched}),
+        "quick": Lane("quick", _UNMARKED, NOT_QUICK),
+        "ci": Lane("ci", "ci and not long"),
+        "long": Lane("ci", "long"),
+        "oldest": Lane("oldest", _UNMARKED, {**NOT_OLDEST, **untouched}),
     }
 
 
@@ -200,28 +225,33 @@ class _Collected:
         self.items = session.items
 
 
-def left_to_ci() -> dict[tuple[str, str], int]:
-    """How many tests are marked `ci`, by test function and reason."""
+def marked() -> dict[str, dict[tuple[str, str], int]]:
+    """How many tests are marked `ci`, and how many `long`, by test function and reason. `long` counts before `ci`."""
     collected = _Collected()
     with redirect_stdout(StringIO()):
-        failed = pytest.main(["--collect-only", "-q", "-n", "0", "-m", "ci", str(ROOT / "tests")], [collected])
+        options = ["--collect-only", "-q", "-n", "0", "-m", "ci or long"]
+        failed = pytest.main([*options, str(ROOT / "tests")], [collected])
     if failed:
         raise SystemExit("The tests cannot be collected: run python -m pytest --collect-only.")
-    counts: dict[tuple[str, str], int] = {}
+    counts: dict[str, dict[tuple[str, str], int]] = {"ci": {}, "long": {}}
     for item in collected.items:
-        (reason,) = item.get_closest_marker("ci").args  # type: ignore[union-attr]
-        key = item.nodeid.split("[")[0], reason
-        counts[key] = counts.get(key, 0) + 1
+        mark = item.get_closest_marker("long") or item.get_closest_marker("ci")
+        key = item.nodeid.split("[")[0], mark.args[0]  # type: ignore[union-attr]
+        of_lane = counts[mark.name]  # type: ignore[union-attr]
+        of_lane[key] = of_lane.get(key, 0) + 1
     return counts
 
 
-def listing(marked: Mapping[tuple[str, str], int]) -> Iterator[str]:
+def listing(left_out: Mapping[str, Mapping[tuple[str, str], int]]) -> Iterator[str]:
     all_lanes = lanes()
-    yield f"The README's command leaves out {sum(marked.values())} tests. CI adds:"
-    yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in marked.items()})
+    numbers = {name: sum(counts.values()) for name, counts in left_out.items()}
+    yield f"The README's command leaves out {sum(numbers.values())} tests. CI adds {numbers['ci']}:"
+    yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in left_out["ci"].items()})
+    yield f"\n`long`, before a version is released, adds {numbers['long']}:"
+    yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in left_out["long"].items()})
     yield "\n`quick` leaves out these too, tries fewer examples, and leaves out:"
     yield from _by_reason(all_lanes["quick"].left_out)
-    yield "\n`oldest` leaves out what CI adds, tries as few examples as `quick`, parts of long lists, and leaves out:"
+    yield "\n`oldest` leaves out what is marked, tries as few examples as `quick`, parts of long lists, and leaves out:"
     yield from _by_reason(all_lanes["oldest"].left_out)
 
 
@@ -233,7 +263,7 @@ def _by_reason(left_out: Mapping[str, str]) -> Iterator[str]:
 
 def main(arguments: list[str]) -> None:
     if not arguments:
-        print("\n".join(listing(left_to_ci())))
+        print("\n".join(listing(marked())))
         return
     name, *rest = arguments
     if name not in lanes():

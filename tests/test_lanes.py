@@ -23,10 +23,12 @@ def test_what_is_left_out_exists_and_is_said_once() -> None:
 def test_each_mark_says_why() -> None:
     files = (ROOT / "tests").rglob("test_*.py")
     marks = [
-        (path.name, mark) for path in files for mark in re.findall(r"mark\.ci\b.*", path.read_text(encoding="utf-8"))
+        (path.name, mark)
+        for path in files
+        for mark in re.findall(r"mark\.(?:ci|long)\b.*", path.read_text(encoding="utf-8"))
     ]
     assert len(marks) > 5
-    assert [each for each in marks if not re.match(r'mark\.ci\(("|_[A-Z]+\)|$)', each[1])] == []
+    assert [each for each in marks if not re.match(r'mark\.(ci|long)\(("|_[A-Z]+\)|$)', each[1])] == []
 
 
 def test_what_the_oldest_versions_need_not_try() -> None:
@@ -50,8 +52,8 @@ def test_a_lane_is_run_with_its_profile(monkeypatch: pytest.MonkeyPatch) -> None
     run: list[tuple[list[str], str]] = []
     monkeypatch.setattr("os.execve", lambda _, command, names: run.append((command, names["HYPOTHESIS_PROFILE"])))
     lanes.main(["ci", "tests/guard"])
-    assert run == [([sys.executable, "-m", "pytest", "-m", "ci", "tests/guard"], "ci")]
-    with pytest.raises(SystemExit, match=r"^There is no lane slow: say one of quick, ci, oldest, or nothing"):
+    assert run == [([sys.executable, "-m", "pytest", "-m", "ci and not long", "tests/guard"], "ci")]
+    with pytest.raises(SystemExit, match=r"^There is no lane slow: say one of quick, ci, long, oldest, or nothing"):
         lanes.main(["slow"])
 
 
@@ -68,7 +70,18 @@ def test_the_oldest_versions_try_an_eighth_of_a_list() -> None:
 def test_a_marked_test_is_left_to_ci() -> None:
     test = "tests/test_lanes.py::test_for_ci"
     for lane, outcome in (([], "1 deselected"), (["-m", "ci"], "1 passed")):
-        command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-o", "addopts=-m 'not ci'", *lane, test]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n",
+            "0",
+            "-q",
+            "-o",
+            "addopts=-m 'not ci and not long'",
+            *lane,
+            test,
+        ]
         assert outcome in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
 
 

@@ -131,7 +131,7 @@ for name in names:
 """
 
 
-@pytest.mark.ci("all of the package is imported from each of its 400 modules on")
+@pytest.mark.long("all of the package is imported from each of its 400 modules on")
 def test_each_module_can_be_the_first_one_that_is_imported(tmp_path: Path) -> None:
     count, *problems = run(IMPORT_EACH, ROOT, tmp_path)
     assert int(count) > 400

@@ -24,12 +24,12 @@ def loud(out: Path, *twin: str) -> list[str]:
     return out.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.ci("every example and method is called again; the commands below run HiGHS, whose output it was")
+@pytest.mark.long("every example and method is called again; the commands below run HiGHS, whose output it was")
 def test_no_call_of_a_sql_function_or_a_method_writes(tmp_path: Path) -> None:
     assert loud(tmp_path / "names") == []
 
 
-@pytest.mark.ci("that the test above hears a solver: a test of the test")
+@pytest.mark.long("that the test above hears a solver: a test of the test")
 @pytest.mark.parametrize("twin", ["option", "constructor"])
 def test_a_solver_that_writes_is_noticed(tmp_path: Path, twin: str) -> None:
     """With HiGHS's output left on; and made as it was, where the installed HiGHS prints when it is made so."""

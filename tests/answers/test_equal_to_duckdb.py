@@ -52,7 +52,7 @@ def test_there_are_five_hundred_of_them() -> None:
 
 
 # The list goes through columns and conditions: of two neighbours, one is like the other.
-@pytest.mark.parametrize("sql", sampled(STATEMENTS))
+@pytest.mark.parametrize("sql", sampled(STATEMENTS, every=4))
 def test_it_is_duckdbs_own_answer(
     con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, rich: duckdb.DuckDBPyConnection, sql: str
 ) -> None:

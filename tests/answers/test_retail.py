@@ -82,7 +82,7 @@ def test_there_are_sixty_of_them() -> None:
     assert len(set(STATEMENTS)) >= 60
 
 
-@pytest.mark.parametrize("sql", sampled(STATEMENTS), ids=lambda sql: sql[:60])
+@pytest.mark.parametrize("sql", sampled(STATEMENTS, every=4), ids=lambda sql: sql[:60])
 def test_it_is_duckdbs_own_answer(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
     check(con, plain, sql, SALES)
 

@@ -22,7 +22,7 @@ RELEASES = 300 if LONG else 80
 # The chain's sensitivity grows with the regions. Integer programs are for few.
 REGIONS = 500
 FEW = 4
-pytestmark = pytest.mark.ci("a statistical search over releases; tests/engines/groups/test_neighbours.py is exact")
+pytestmark = pytest.mark.long("a statistical search over releases; tests/engines/groups/test_neighbours.py is exact")
 # The chance that one of the many events of one test looks worse than it is.
 DOUBT = 1e-6
 

@@ -200,7 +200,7 @@ def test_shares_are_refused_for_the_cells_that_follow_and_no_others(counts: list
             audit(con, candidate(con, way))
 
 
-@pytest.mark.ci("that the enumeration finds a lost check: a test of the test")
+@pytest.mark.long("that the enumeration finds a lost check: a test of the test")
 @pytest.mark.parametrize("lost", ["_check_together", "_shares_problems", "counts_problems"])
 def test_an_audit_that_forgets_a_check_is_caught(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publication_audit, lost, lambda *_, **__: [])

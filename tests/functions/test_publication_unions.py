@@ -249,7 +249,7 @@ def test_the_units_of_a_union_are_persons(each: int, monkeypatch: pytest.MonkeyP
         assert accepted(con, PAIRS, 2, units=True) == PAIRS
 
 
-@pytest.mark.ci("that the enumeration finds a lost check: a test of the test")
+@pytest.mark.long("that the enumeration finds a lost check: a test of the test")
 def test_an_audit_of_single_cells_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what the audit of unions refuses is told in truth, and is not everything."""
     random, slices = np.random.default_rng(5), list(dict.fromkeys(SLICES))

@@ -164,7 +164,7 @@ def test_few_calls_are_refused(outcomes: list[tuple[str, str, Outcome, Outcome]]
     assert len(refused) < (30 if IS_OLD else 15), sorted(refused)
 
 
-@pytest.mark.ci("that the comparison finds another meaning: a test of the test")
+@pytest.mark.long("that the comparison finds another meaning: a test of the test")
 def test_the_twin_without_a_comparison_answers_something_else(con: duckanon.Analyst) -> None:
     answers = ((name, own(con, sql), plain(con, sql)) for name, sql in calls(con))
     wrong = {name for name, wanted, told in answers if wanted is not None and not same_rows(name, wanted, told)}

@@ -20,7 +20,7 @@ from duckanon.integrations.roles import ROLES
 from tests.integrations.cli.commandline import run
 from tests.integrations.dbt.test_dbt import dbt
 
-pytestmark = pytest.mark.ci("ten builds of a project; tests/integrations/dbt builds the example once")
+pytestmark = pytest.mark.long("ten builds of a project; tests/integrations/dbt builds the example once")
 # What a loader has left in the file.
 LOADED = """
 CREATE SCHEMA raw;

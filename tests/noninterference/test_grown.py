@@ -52,7 +52,7 @@ def test_nothing_is_wrong_with_questions_that_grew(worlds: Pair) -> None:
 
 
 # Each fails on both ends of DuckDB: what its optimiser takes out of a condition differs.
-@pytest.mark.ci("that the harness sees a leak: a test of the test")
+@pytest.mark.long("that the harness sees a leak: a test of the test")
 @pytest.mark.parametrize("condition", ["sex::INTEGER = 7", "income * income > 5", "sex::DATE = DATE '2020-01-01'"])
 def test_a_filter_that_fails_on_a_record_is_seen(condition: str, worlds: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     leaks.any_filter(monkeypatch)

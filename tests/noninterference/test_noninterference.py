@@ -156,7 +156,7 @@ def _run(comparison: Comparison, statements: list[str]) -> None:
             comparison.send(Sent(sql))
 
 
-@pytest.mark.ci(_TWINS)
+@pytest.mark.long(_TWINS)
 @pytest.mark.parametrize("leak", SEEN)
 def test_a_leak_is_seen(leak: str, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     patch, statements = SEEN[leak]
@@ -166,7 +166,7 @@ def test_a_leak_is_seen(leak: str, pair: Pair, monkeypatch: pytest.MonkeyPatch) 
     assert comparison.differences
 
 
-@pytest.mark.ci(_TWINS)
+@pytest.mark.long(_TWINS)
 def test_without_a_leak_nothing_is_seen(pair: Pair) -> None:
     comparison = Comparison(pair.first, pair.second)
     for _, statements in SEEN.values():
@@ -182,7 +182,7 @@ def test_without_a_leak_nothing_is_seen(pair: Pair) -> None:
 TRIED = ("NOT TRY(pid = 2 AND sex::INTEGER = 7)", "TRY(pid = 2 AND sex::INTEGER = 7) IS NULL")
 
 
-@pytest.mark.ci(_TWINS)
+@pytest.mark.long(_TWINS)
 @pytest.mark.parametrize("condition", TRIED)
 def test_try_in_a_filter_is_seen(condition: str, pair: Pair) -> None:
     comparison = Comparison(pair.first, pair.second)
@@ -198,7 +198,7 @@ def test_try_in_a_filter_is_seen(condition: str, pair: Pair) -> None:
     assert distance > 100 * made_for
 
 
-@pytest.mark.ci(_TWINS)
+@pytest.mark.long(_TWINS)
 @pytest.mark.parametrize(
     "leak", [leaks.empty_cells_dropped, leaks.noise_of_the_count], ids=["empty cells dropped", "noise of the count"]
 )
@@ -221,7 +221,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.ci(_TWINS)
+@pytest.mark.long(_TWINS)
 @pytest.mark.parametrize("leak", ORDERS)
 def test_a_wrong_order_of_contribution_is_seen(leak: str, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     con = pair.first._con.cursor()
@@ -236,7 +236,7 @@ def test_a_wrong_order_of_contribution_is_seen(leak: str, pair: Pair, monkeypatc
     assert contribution(con, one) is not None  # type: ignore[arg-type]
 
 
-@pytest.mark.ci(_TWINS)
+@pytest.mark.long(_TWINS)
 def test_unbounded_contribution_moves_the_counts_too_far(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     con = pair.first._con.cursor()
     con.execute(

@@ -168,7 +168,7 @@ def without_copies(row: Sequence[str]) -> str:
     return f"PARTITION BY u ORDER BY hash(hash(u, {', '.join(row)})), copy"
 
 
-@pytest.mark.ci("that other orders are seen: a test of the test")
+@pytest.mark.long("that other orders are seen: a test of the test")
 @pytest.mark.parametrize(
     ("order", "copies", "rows", "fails"),
     [

@@ -221,7 +221,7 @@ NARROW: dict[str, Width] = {
 }
 
 
-@pytest.mark.ci("that narrower intervals are seen: a test of the test")
+@pytest.mark.long("that narrower intervals are seen: a test of the test")
 @pytest.mark.parametrize("twin", NARROW)
 def test_narrower_ones_do_not_hold(ask: Ask, twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the twins misses too often for some number."""

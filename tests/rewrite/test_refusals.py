@@ -125,7 +125,7 @@ def test_of_several_bad_conditions_the_first_is_quoted(asked: str, first: int) -
     assert found[0] == BAD[first]
 
 
-@pytest.mark.ci("that the property notices a defect: a test of the test")
+@pytest.mark.long("that the property notices a defect: a test of the test")
 @pytest.mark.parametrize("defect", ["no quote", "the whole query", "the first part"])
 def test_the_property_notices(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twins: reasons without a part, with all of the query as the part, and with a part that is not the cause."""

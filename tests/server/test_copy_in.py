@@ -260,7 +260,7 @@ def test_pandas_loads_a_frame_by_copy(served: Served, steward: psycopg.Connectio
     assert steward.execute("SELECT count(*), sum(n) FROM loaded").fetchone() == (1000, 499_500)
 
 
-@pytest.mark.ci("a million rows are sent")
+@pytest.mark.long("a million rows are sent")
 def test_a_million_rows_in_bounded_memory(steward: psycopg.Connection[Any]) -> None:
     steward.execute("CREATE OR REPLACE TABLE wide (n BIGINT, a VARCHAR, b DOUBLE)")
     process = psutil.Process()

@@ -36,7 +36,7 @@ def test_nothing_differs(pair: tuple[Served, Served], seed: int, statements: int
     assert found.ran > statements // 25
 
 
-@pytest.mark.ci("that the harness sees a leak: a test of the test")
+@pytest.mark.long("that the harness sees a leak: a test of the test")
 def test_the_harness_sees_a_leak(pair: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch) -> None:
     leaks.closed_or_missing(monkeypatch)
     monkeypatch.setattr("duckanon.guard.SharedCatalog.decided", lambda *_: None)

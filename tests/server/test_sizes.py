@@ -50,7 +50,7 @@ def test_temporary_views_that_double_also_while_they_are_made(path: Path) -> Non
         assert time.monotonic() - began < 20
 
 
-@pytest.mark.ci("a view of 8,000 constants is read twenty times")
+@pytest.mark.long("a view of 8,000 constants is read twenty times")
 def test_views_of_long_texts(path: Path) -> None:
     with analyst(path) as con:
         con.execute(f"CREATE TEMP VIEW long_one AS SELECT 1 IN ({', '.join(['1'] * 8000)}) AS x")

@@ -12,7 +12,7 @@ from tests.units.twins import TWINS
 from tests.units.world import records
 
 _WORLDS = 20
-pytestmark = pytest.mark.ci("that the searches see mistakes: a test of the test")
+pytestmark = pytest.mark.long("that the searches see mistakes: a test of the test")
 
 
 def looked_at(sql: str, *, by_person: bool, check: str, worlds: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tests.amounts import many
 from tests.units.checks import search, shown
 
 # Each search in parts, which run side by side.
-OTHERS = pytest.mark.ci("as the first, from other seeds")
+OTHERS = pytest.mark.long("as the first, from other seeds")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import sqrt
 from typing import Literal
 
@@ -148,14 +149,14 @@ class Plan:
     split: Split
     intervals: Intervals
 
-    @property
+    @cached_property
     def noise(self) -> tuple[tuple[Noise, ...], ...]:
         """For each level the noise of each way of the split."""
         return tuple(
             tuple(self._for_part(level, way[level]) for way in self.split.ways) for level in range(self.hierarchy.depth)
         )
 
-    @property
+    @cached_property
     def noise_of_look(self) -> Noise:
         return self._for_part(0, self.split.look)
 

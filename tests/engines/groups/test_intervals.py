@@ -114,7 +114,7 @@ def test_wide_noise_is_bounded_by_its_lattice(monkeypatch: pytest.MonkeyPatch) -
     assert (coarse <= exact + 2 * 2 + 2).all()
 
 
-@pytest.mark.ci("six million draws; test_reaches_are_quantiles_of_means counts the chances of shorter windows")
+@pytest.mark.long("six million draws; test_reaches_are_quantiles_of_means counts the chances of shorter windows")
 @pytest.mark.parametrize("kind", KINDS_OF)
 def test_reaches_hold_for_long_windows(kind: str) -> None:
     drawn_from = KINDS_OF[kind](Fraction(30))
@@ -270,7 +270,7 @@ def too_many(found: list[np.ndarray], runs: int) -> bool:
     return bool(max(level.max() for level in found) > binom.isf(1e-4 / numbers, runs, 0.05))
 
 
-@pytest.mark.ci("300 draws of each table; test_every_number_is_covered counts the chances exactly")
+@pytest.mark.long("300 draws of each table; test_every_number_is_covered counts the chances exactly")
 @pytest.mark.parametrize(
     ("table", "given", "loss"),
     # Each table with each kind, at much noise and at little in turn; and in a long run the other way round too.
@@ -284,7 +284,7 @@ def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, A
     assert sum(level.sum() for level in found) <= 0.053 * 300 * sum(level.size for level in found)
 
 
-@pytest.mark.ci("that the test by draws sees intervals of the model")
+@pytest.mark.long("that the test by draws sees intervals of the model")
 @pytest.mark.parametrize("given", KINDS)
 def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
     """The same count rejects the model's intervals, in the region that is not like the others."""
@@ -293,7 +293,7 @@ def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
     assert found[1][-1].max() > 20
 
 
-@pytest.mark.ci("that the test by draws sees narrow intervals")
+@pytest.mark.long("that the test by draws sees narrow intervals")
 @pytest.mark.parametrize("loss", [much for much, _ in LOSSES])
 @pytest.mark.parametrize("given", KINDS)
 def test_narrow_intervals_are_rejected(

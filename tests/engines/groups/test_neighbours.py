@@ -77,7 +77,7 @@ def loss(first: np.ndarray, second: np.ndarray) -> float:
     return float(worst)
 
 
-@pytest.mark.ci(_SEARCH)
+@pytest.mark.long(_SEARCH)
 @pytest.mark.parametrize(("name", "totals"), PLANS)
 def test_no_event_tells_neighbours_apart(name: str, totals: Totals) -> None:
     runs = SLOW.get(name, 300) * (40 if LONG else 1)
@@ -293,7 +293,7 @@ def crowd(unit: str) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
-@pytest.mark.ci(_SEARCH)
+@pytest.mark.long(_SEARCH)
 @pytest.mark.parametrize("given", [UNITS[2], UNITS[5]])
 def test_no_event_tells_units_apart(given: dict[str, Any]) -> None:
     before, after = (
@@ -303,7 +303,7 @@ def test_no_event_tells_units_apart(given: dict[str, Any]) -> None:
     assert loss(before, after) <= EPSILON
 
 
-@pytest.mark.ci(_SEARCH)
+@pytest.mark.long(_SEARCH)
 @pytest.mark.parametrize("given", [UNITS[2], UNITS[5]])
 def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Query, "distance", lambda query, *_: Fraction(2 if given["unit"] == "record" else 1, 3))
@@ -313,7 +313,7 @@ def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypa
     assert loss(before, after) > EPSILON
 
 
-@pytest.mark.ci(_SEARCH)
+@pytest.mark.long(_SEARCH)
 def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Section 9.2: noise of scale L / epsilon, as if one person moved one entry of a level."""
     printed = replace(CHAIN, sensitivity=lambda _, step: step)
@@ -322,7 +322,7 @@ def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loss(seen("chain", "public", before, 1000, 1), seen("chain", "public", after, 1000, 2)) > EPSILON
 
 
-@pytest.mark.ci(_SEARCH)
+@pytest.mark.long(_SEARCH)
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any mechanism's, were its sensitivity a fifth of what it is: here the one that others are built on."""
     thin = replace(METHODS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))  # type: ignore[arg-type, return-value]

@@ -52,7 +52,7 @@ def test_it_comes_near_a_good_partition(k: int) -> None:
     assert check(table, k, found.prices).valid
 
 
-@pytest.mark.ci("the best partition of 300 records is searched for; the test above compares with a good one")
+@pytest.mark.long("the best partition of 300 records is searched for; the test above compares with a good one")
 @pytest.mark.parametrize("k", [3, 5])
 def test_it_comes_near_the_best_partition(k: int) -> None:
     table = with_nulls(300)
