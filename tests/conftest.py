@@ -3,6 +3,8 @@
 import gc
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
+from typing import Any
 
 import duckdb
 import pytest
@@ -19,6 +21,9 @@ from tests.shared_connection import SharedConnection
 rule_context.STRICT = True
 # Draws from a seed are the same whatever tests came before in the process.
 randomness._is_loaded = lambda: False
+# Most tests are about any release. Those about the best ones take the fixture `whole_search`.
+refine: Any = import_module("duckanon.engines.kanon.methods.refine")
+refine.TRIES, _WHOLE = 10_000, refine.TRIES
 
 # The first example of a test may compile a kernel, so no example has a deadline.
 settings.register_profile("oldest", deadline=None, max_examples=10, derandomize=True)
@@ -56,6 +61,14 @@ def con(shared_connection: SharedConnection) -> Iterator[duckdb.DuckDBPyConnecti
     """
     yield shared_connection.begin()
     shared_connection.end()
+
+
+@pytest.fixture(scope="module")
+def whole_search() -> Iterator[None]:
+    """k_anonymize tries as often as it does for users."""
+    refine.TRIES, brief = _WHOLE, refine.TRIES
+    yield
+    refine.TRIES = brief
 
 
 @pytest.fixture

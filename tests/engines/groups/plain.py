@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -112,17 +113,21 @@ def concentrated_loss(plan: Plan, before: Sequence[np.ndarray], after: Sequence[
     and independent values add up. The look is one of them; each choice of a way for each size may follow from it.
     """
     squares = [(plan.query.of(a) - plan.query.of(b)) ** 2 for a, b in zip(before, after, strict=True)]
-    if len(plan.split.ways) == 1:
-        levels = zip(squares, plan.noise, strict=True)
-        return sum((Fraction(int(each.sum())) / (2 * variance_of(one)) for each, (one,) in levels), Fraction(0))
-    found = Fraction(int(squares[0].sum())) / (2 * variance_of(plan.noise_of_look))
+    ways, look = _prices(plan)
+    if len(ways) == 1:
+        return sum((int(each.sum()) * one for each, one in zip(squares, ways[0], strict=True)), Fraction(0))
+    found = int(squares[0].sum()) * look
     for size in zip(*[each.sum(axis=0).tolist() for each in squares], strict=True):
-        # The levels' noise of one way, for all ways.
-        found += max(
-            sum((each / (2 * variance_of(one)) for each, one in zip(size, way, strict=True)), Fraction(0))
-            for way in zip(*plan.noise, strict=True)
-        )
+        if any(size):
+            found += max(sum(each * one for each, one in zip(size, way, strict=True)) for way in ways)
     return found
+
+
+@cache
+def _prices(plan: Plan) -> tuple[list[tuple[Fraction, ...]], Fraction]:
+    """What a move by one costs: for each way of the split at each level, and in the look."""
+    ways = [tuple(1 / (2 * variance_of(one)) for one in way) for way in zip(*plan.noise, strict=True)]
+    return ways, 1 / (2 * variance_of(plan.noise_of_look)) if len(ways) > 1 else Fraction(0)
 
 
 def tables(regions: int, sizes: int, most: int) -> Iterator[np.ndarray]:
