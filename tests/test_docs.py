@@ -14,6 +14,9 @@ from tests.documents import cells, examples, run
 from tests.reference import FUNCTION_PAGES
 from tests.walk import READERS, shell
 
+# Pages show what a user gets.
+pytestmark = pytest.mark.usefixtures("whole_search")
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WALKS = [ROOT / "docs" / "learn" / f"{name}.md" for name in READERS]  # tests/test_walks.py walks them

@@ -12,6 +12,9 @@ from tests.extras import needs
 from tests.walk import READERS, ROOT, steps, walk
 
 # The database in whose console the SQL of a page is typed; the others have none, or open it in the shell.
+# Pages show what a user gets.
+pytestmark = pytest.mark.usefixtures("whole_search")
+
 DATABASES = {"analyst": "shop.duckdb", "officer": "survey.duckdb"}
 
 

@@ -63,7 +63,7 @@ def test_without_the_extra_it_says_what_to_install(library):
 
 
 @pytest.fixture(scope="module")
-def demo():
+def demo(whole_search):
     """What it prints to a terminal of 80 columns."""
     return run("demo", columns=80)
 

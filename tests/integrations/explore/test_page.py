@@ -447,8 +447,7 @@ def planning(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert hashlib.sha256(path.read_bytes()).digest() == digest
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1440, "light")])
 def test_tables_prepared_together(planning: Watched, width: int, scheme: str) -> None:
     page = planning.page
     page.set_viewport_size({"width": width, "height": 900})

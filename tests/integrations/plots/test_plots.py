@@ -484,6 +484,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "how-to"
 COMMANDS = re.findall(r"^    duckanon plot (.+)$", (DOCS / "pictures.md").read_text("utf-8").replace("\\\n", ""), re.M)
 
 
+@pytest.mark.usefixtures("whole_search")
 @pytest.mark.long("what the documentation shows is drawn again")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
 def test_pictures_of_the_documentation_say_what_their_commands_make(

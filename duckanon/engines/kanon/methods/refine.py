@@ -145,7 +145,7 @@ def default_budget(n: int, k: int) -> Budget:
     A visit of a large class takes longer, but gains more: at k = 50 the loss falls by 4 % between 6 visits and 12, at
     k = 3 by less than 1 % between 32 and 128.
     """
-    few = min(1000.0, TRIES / n)
+    few = TRIES / max(n, 100)
     return Budget(max(2.0, few, min(32.0, 600.0 / k) * min(1.0, (50_000 / n) ** 0.8)))
 
 
