@@ -69,25 +69,41 @@ class Governance:
         draw: Callable[[], pa.Array],
         *,
         person: str | None = None,
-        action: str = "charge",
-        exposed: bool = False,
     ) -> pa.Array:
         """A steward's release of a table: the stored one, or a new one, which is charged before `draw` makes it.
 
         table: a name as the caller wrote it. lookup: as for `locations.locate`. content: all else that the release
-        depends on. person: the column of which it was checked that no value has two rows. action: 'charge', or
-        'perturb' for what is recorded beside the budget. exposed: whether `draw` writes where others may read it.
+        depends on. person: the column of which it was checked that no value has two rows.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
         location = locate(table, lookup)
         standing = self.ledger.state(location.database).tables.get(location.identity)
-        if standing is not None and action == "charge":
+        if standing is not None:
             _check_unit(standing, person)
-        key = _key(location, content)
-        return self._releases.stored_or_drawn(location, key, charge, draw, action, exposed=exposed)
+        return self._releases.stored_or_drawn(location, _key(location, content), charge, draw)
+
+    def stored_or_perturbed(
+        self,
+        table: str,
+        lookup: Mapping[str, Any],
+        content: Mapping[str, Any],
+        charge: Charge,
+        draw: Callable[[], pa.Array],
+        *,
+        exposed: bool = False,
+    ) -> pa.Array:
+        """A steward's perturbation of a table: the stored one, or a new one, recorded before `draw` makes it.
+
+        Arguments as for `stored_or_drawn`; the charge is recorded beside the budget. exposed: whether `draw` writes
+        where others may read it.
+        """
+        location = locate(table, lookup)
+        return self._releases.stored_or_drawn(
+            location, _key(location, content), charge, draw, "perturb", exposed=exposed
+        )
 
     def stored(self, table: str, lookup: Mapping[str, Any], content: Mapping[str, Any]) -> pa.Array | None:
-        """What `stored_or_drawn` has stored for the same release; None if that was never drawn."""
+        """What is stored of the same release or perturbation; None if that was never drawn."""
         location = locate(table, lookup)
         return self._releases.stored(location.database, _key(location, content))
 
