@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, literal, parts
-from duckanon.catalog.policy import Policy, UnitColumn
+from duckanon.catalog.policy import AS_THEY_ARE, Policy, UnitColumn
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers, is_answered
 from duckanon.governance.budgets import left_in_words
@@ -190,7 +190,7 @@ class Governance:
             {
                 "database": database,
                 "tbl": one.location.label,
-                **{name: getattr(one.policy, name) for name in _SHOWN},
+                **{name: getattr(one.policy, name) for name in ("population", *AS_THEY_ARE)},
                 "privacy_unit": one.policy.unit_in_words,
                 "domains": sorted(one.policy.domains),
                 "bounds": sorted(one.policy.bounds),
@@ -321,22 +321,6 @@ def _prepared_tables(one: Preparation, state: LedgerState) -> list[dict[str, Any
     """The tables of a preparation, as prepared shows them."""
     told = {"tbl": one.of.label, "edition": one.edition, "prepared_on": one.day, "is_current": state.is_current(one)}
     return [{**told, **row} for row in one.design.rows(one.rows)]
-
-
-# Fields of a policy that are shown unchanged.
-_SHOWN = (
-    "population",
-    "rows_per_unit",
-    "unit",
-    "hierarchy",
-    "max_size",
-    "public",
-    "quasi_identifiers",
-    "k",
-    "sensitive",
-    "small",
-    "drop",
-)
 
 
 def _line(database: str, line: Line, state: LedgerState) -> dict[str, Any]:
