@@ -13,7 +13,7 @@ So they are solved at a point between the best mechanism known, at first the exp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -196,16 +196,14 @@ class _Mechanism:
     loss: float
 
 
-def _joined(scaled: Scaled, boundary: Ints, point: Floats, internal: Iterable[tuple[_Sub, Optimum]]) -> _Mechanism:
+def _joined(scaled: Scaled, boundary: Ints, point: Floats, internal: Sequence[tuple[_Sub, Optimum]]) -> _Mechanism:
     """The mechanism of a point, the boundary's rows, and of the best internal rows of every part there."""
-    u, loss = np.zeros(scaled.cost.shape), float(scaled.cost[boundary].ravel() @ point)
-    outputs = u.shape[1]
-    u[boundary] = point.reshape(-1, outputs)
-    values = []
+    u: Floats = np.zeros(scaled.cost.shape)
+    u[boundary] = point.reshape(-1, u.shape[1])
     for sub, found in internal:
-        u[sub.inside] = found.x.reshape(-1, outputs)
-        values.append(found.value)
-    return _Mechanism(u, point, loss + sum(values))
+        u[sub.inside] = found.x.reshape(-1, u.shape[1])
+    loss = float(scaled.cost[boundary].ravel() @ point) + sum(found.value for _, found in internal)
+    return _Mechanism(u, point, loss)
 
 
 def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition]) -> Solution:
@@ -233,7 +231,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         answers = [sub.answer(point, part, limits) for part, sub in enumerate(subs)]
         optima = [found for _, found in answers if found is not None]
         if len(optima) == len(subs):
-            found = _joined(scaled, boundary, point, zip(subs, optima, strict=True))
+            found = _joined(scaled, boundary, point, list(zip(subs, optima, strict=True)))
             best = found if found.loss < best.loss else best
             trust = max(trust, _TRUST)
         else:
