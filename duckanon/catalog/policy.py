@@ -223,6 +223,19 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else plain(value)
 
 
+# Fields of a policy that are shown, and written to a file, as they are.
+AS_THEY_ARE = (
+    "rows_per_unit",
+    "unit",
+    "hierarchy",
+    "max_size",
+    "public",
+    "quasi_identifiers",
+    "k",
+    "sensitive",
+    "small",
+    "drop",
+)
 LISTS = ("hierarchy", "public", "quasi_identifiers", "sensitive", "drop")
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
 _MAPPINGS = ("link", "domains", "bounds")

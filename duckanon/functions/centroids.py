@@ -10,21 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.bands import pairs_of, width_of
+from duckanon.functions.k_cells import ITEM, Cell, where_all
 from duckanon.functions.schema import Table, is_number
 from duckanon.functions.sqltext import ROW, as_bytes
 
-if TYPE_CHECKING:
-    from duckanon.functions.k_release import Cell
-
 # Values are summed as whole thousandths of a step: their sum does not depend on the order of rows. Up to so many.
 _PARTS, _MOST = 1000, 10**15
-# A lambda's argument. On DuckDB 1.4 a column of its name would be taken for it.
-_ITEM = '"duckanon.item"'
 _EXAMPLE = "as in steps := {'income': 100}"
 
 
@@ -105,13 +100,18 @@ class Step:
         return f"system.main.max({away}) > {share} * system.main.sum({away})"
 
 
+class _Centroid(Cell):
+    """A value for the whole class. Those of its records may be any, so there is nothing to check."""
+
+    def holds(self) -> str:
+        return "true"
+
+
 @dataclass(frozen=True)
-class MeanCell:
+class MeanCell(_Centroid):
     """The mean of a class, rounded; NULL where a value is NULL."""
 
     step: Step
-    shown = ()
-    found = ""
 
     @property
     def names(self) -> Sequence[str]:
@@ -135,17 +135,12 @@ class MeanCell:
         )
         return f"system.main.error({literal(said)})"
 
-    def holds(self) -> str:
-        return "true"
-
 
 @dataclass(frozen=True)
-class MedianCell:
+class MedianCell(_Centroid):
     """The middle value of a class, of two the lower one; NULL where one is NULL."""
 
     name: str
-    shown = ()
-    found = ""
 
     @property
     def names(self) -> Sequence[str]:
@@ -155,20 +150,14 @@ class MedianCell:
         value = f"{ROW}.{identifier(self.name)}"
         ordered = f"system.main.list_sort(system.main.list({value}))"
         middle = f"({ordered})[(system.main.count({value}) + 1) // 2]"
-        all_of_them = f"system.main.count({value}) = system.main.count(*)"
-        return f"CASE WHEN {all_of_them} THEN {middle} END AS {identifier(self.names[0])}"
-
-    def holds(self) -> str:
-        return "true"
+        return f"{where_all(value, middle)} AS {identifier(self.names[0])}"
 
 
 @dataclass(frozen=True)
-class ModeCell:
+class ModeCell(_Centroid):
     """The commonest value of a class, of several the first one by its bytes; NULL where one is NULL."""
 
     name: str
-    shown = ()
-    found = ""
 
     @property
     def names(self) -> Sequence[str]:
@@ -177,30 +166,24 @@ class ModeCell:
     def aggregate(self) -> str:
         value = f"{ROW}.{identifier(self.name)}"
         # (As aggregates, `mode` and `histogram` would ask for the label of each row once more.)
-        ranked = f"{{'rarer': -CAST({_ITEM}.value AS BIGINT), 'bytes': {as_bytes(f'{_ITEM}.key')}, 'own': {_ITEM}.key}}"
+        ranked = f"{{'rarer': -CAST({ITEM}.value AS BIGINT), 'bytes': {as_bytes(f'{ITEM}.key')}, 'own': {ITEM}.key}}"
         counted = f"system.main.map_entries(system.main.list_aggregate(system.main.list({value}), 'histogram'))"
-        commonest = f"system.main.list_sort(system.main.list_transform({counted}, lambda {_ITEM}: {ranked}))[1].own"
-        all_of_them = f"system.main.count({value}) = system.main.count(*)"
-        return f"CASE WHEN {all_of_them} THEN {commonest} END AS {identifier(self.names[0])}"
-
-    def holds(self) -> str:
-        return "true"
+        commonest = f"system.main.list_sort(system.main.list_transform({counted}, lambda {ITEM}: {ranked}))[1].own"
+        return f"{where_all(value, commonest)} AS {identifier(self.names[0])}"
 
 
 @dataclass(frozen=True)
-class FlagCell:
+class FlagCell(_Centroid):
     """The columns of a class whose mean is mostly one record's: its part of the sum is above a share."""
 
     steps: tuple[Step, ...]
     share: Fraction
-    names = ("dominated",)
-    shown = ()
-    found = ""
+
+    @property
+    def names(self) -> Sequence[str]:
+        return ["dominated"]
 
     def aggregate(self) -> str:
         share = f"{Decimal(self.share.numerator) / Decimal(self.share.denominator):f}"
         each = ", ".join(f"CASE WHEN {one.dominated(share)} THEN {literal(one.name)} END" for one in self.steps)
-        return f"system.main.list_filter([{each}], lambda {_ITEM}: {_ITEM} IS NOT NULL) AS {self.names[0]}"
-
-    def holds(self) -> str:
-        return "true"
+        return f"system.main.list_filter([{each}], lambda {ITEM}: {ITEM} IS NOT NULL) AS {self.names[0]}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from itertools import repeat
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,10 @@ from duckanon.functions.group_counts import Groups, query
 from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.udf import Host, Instance, register_engine
 from duckanon.renyi import Renyi
+
+if TYPE_CHECKING:
+    from duckanon.engines.groups.release import Plan
+    from duckanon.engines.groups.request import Request
 
 _REGIONS = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
 # Columns of the answer beside those of the hierarchy.
@@ -85,10 +89,7 @@ class DpGroupSizes(Groups):
         check_cells(asked["max_size"])
         split = _split(asked.pop("split"), len(asked["hierarchy"]) + 1)
         found = cls(**asked, split=split)
-        # Not before: the engine takes its time to load.
-        from duckanon.engines.groups.release import check
-
-        check(depth=len(found.hierarchy) + 1, **found.engine)
+        found.engine.check(depth=len(found.hierarchy) + 1)
         return found
 
     def query(self, tallies: str | None = None) -> str:
@@ -122,31 +123,34 @@ class DpGroupSizes(Groups):
         return 0 if self.quantity is not None and self.totals == "public" else 1
 
     @property
-    def engine(self) -> dict[str, Any]:
-        """The arguments that the engine takes, whatever the data. A whole group has as many sizes as are shown."""
-        return {
-            "epsilon": self.epsilon,
-            "mechanism": self.mechanism,
-            "totals": self.totals,
-            "split": self.split,
-            "sensitivity": self.bound or 1,
-            "intervals": self.intervals,
-            **({"unit": "group", "contributions": self.max_size} if self.is_whole else {}),
-        }
+    def engine(self) -> Request:
+        """What the engine is asked, whatever the data. A whole group has as many sizes as are shown."""
+        # Not before: the engine takes its time to load.
+        from duckanon.engines.groups.request import Request
 
-    def bought(self, renyi: Renyi | None, sizes: int) -> dict[str, Any]:
+        return Request(
+            epsilon=self.epsilon,
+            mechanism=self.mechanism,
+            totals=self.totals,  # type: ignore[arg-type] # Request.check looks at it
+            split=self.split,
+            sensitivity=self.bound or 1,
+            contributions=self.max_size if self.is_whole else 1,
+            unit="group" if self.is_whole else "record",
+            intervals=self.intervals,  # type: ignore[arg-type]
+        )
+
+    def bought(self, renyi: Renyi | None, sizes: int) -> Request:
         """As `engine`. renyi: of the table's population, if it has a delta.
 
         Then its ledger is charged what pure noise of epsilon costs, and of the two kinds of noise for that price the
         one is taken which is nearer to the truth.
         """
+        pure = self.engine
         if renyi is None:
-            return self.engine
-        from duckanon.engines.groups.release import is_gaussian_nearer
-
+            return pure
         rho = renyi.rho(renyi.of_pure(self.epsilon))
-        is_nearer = is_gaussian_nearer(rho=rho, depth=len(self.hierarchy) + 1, sizes=sizes, **self.engine)
-        return {**self.engine, "epsilon": None, "rho": rho} if is_nearer else self.engine
+        is_nearer = pure.is_gaussian_nearer(rho, depth=len(self.hierarchy) + 1, sizes=sizes)
+        return replace(pure, epsilon=None, rho=rho) if is_nearer else pure
 
     @property
     def written(self) -> dict[str, Any]:
@@ -183,7 +187,7 @@ class DpGroupSizes(Groups):
 
     def neighbours(self) -> str:
         """The pairs of tables that the release protects: what one row, or one unit, may differ in."""
-        from duckanon.engines.groups.release import RELATIONS
+        from duckanon.engines.groups.request import RELATIONS
 
         if self.is_whole:
             return "one group added or removed, with all of its records"
@@ -224,53 +228,80 @@ def releaser(
     renyi_of: how the population of a table accounts, if it has a delta.
     """
 
-    def answer(
-        request: DpGroupSizes,
-        seen: pa.Scalar,
-        problem: pa.Scalar,
-        leaves: pa.Scalar,
-        sizes: pa.Scalar,
-        groups: pa.Scalar,
-        content: pa.Scalar,
-        ranks: pa.Scalar,
-        regions: pa.Scalar,
-    ) -> pa.Array:
+    def answer(request: DpGroupSizes, seen: pa.Scalar, **counted: pa.Scalar) -> pa.Array:
         from duckanon.engines.groups.release import plan
 
-        if problem.is_valid:
-            raise InvalidInput(problem.as_py())
-        if not ranks.is_valid:
+        told = Counted(**counted)
+        if told.problem.is_valid:
+            raise InvalidInput(told.problem.as_py())
+        if not told.ranks.is_valid:
             raise InvalidInput("The table has no rows, so it has no regions: name them by regions := 'a_table'.")
-        parents = _parents(ranks, len(request.hierarchy))
-        counts = _matrix(request, leaves, sizes, groups, len(parents[-1]) if parents else 1)
-        engine = request.bought(renyi_of(request.tbl, seen.as_py()), counts.shape[1])
-        planned = plan(_hierarchy(parents), counts, **engine)
-        # Regions of a level are disjoint, levels are not. Each size is measured in one of the ways.
-        regions_of = planned.hierarchy.sizes
-        ways = (
-            sequential(parallel(repeat(each, regions)) for each, regions in zip(way, regions_of, strict=True))
-            for way in planned.split.ways
-        )
-        cost = sequential([planned.split.look, parallel(ways)])
-        rho = engine.get("rho")
-        unit = f"one {request.person or 'record'}"
-        charge = Charge(request.epsilon, str(request), request.neighbours(), unit, rho=rho)
-        if cost != (request.epsilon if rho is None else rho):
-            raise DuckanonError(
-                "The charges of the levels do not add up: this is a bug in duckanon, nothing was released."
-            )
-        key = {
-            **request.key,
-            "content": content.as_py(),
-            "regions": regions.as_py(),
-            # If two contents ever had the same hash, the release of other counts would still not be given.
-            "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
-        }
+        parents = _parents(told.ranks, len(request.hierarchy))
+        counts = told.matrix(request, len(parents[-1]) if parents else 1)
+        asked = request.bought(renyi_of(request.tbl, seen.as_py()), counts.shape[1])
+        planned = plan(_hierarchy(parents), counts, asked)
+        charge, key = _charge(request, planned), told.key(request, counts)
         return charge_and_draw(
             request.tbl, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=request.person
         )
 
     return answer
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the query for the counts hands over.
+
+    problem: why the table is refused; NULL if it is not. leaves, sizes, groups: lists, an entry for each leaf region
+    and size that has groups; NULL where there are none. content, regions: hashes of the records, and of the tree of
+    regions. ranks: a list with the numbers of each leaf's regions, root to leaf; NULL without regions.
+    """
+
+    problem: pa.Scalar
+    leaves: pa.Scalar
+    sizes: pa.Scalar
+    groups: pa.Scalar
+    content: pa.Scalar
+    ranks: pa.Scalar
+    regions: pa.Scalar
+
+    def matrix(self, request: DpGroupSizes, regions: int) -> Any:
+        """How many groups of each size each leaf region has: int64 of shape (regions, sizes)."""
+        shape = regions, request.max_size - request.first + 1
+        check_cells(shape[0] * shape[1])
+        counts = np.zeros(shape, dtype=np.int64)
+        if self.leaves.is_valid:
+            place, size, number = (integers(one.values) for one in (self.leaves, self.sizes, self.groups))
+            counted = size >= request.first
+            counts[place[counted], size[counted] - request.first] = number[counted]
+        return counts
+
+    def key(self, request: DpGroupSizes, counts: Any) -> dict[str, Any]:
+        """All that the release depends on. counts: the matrix."""
+        return {
+            **request.key,
+            "content": self.content.as_py(),
+            "regions": self.regions.as_py(),
+            # If two contents ever had the same hash, the release of other counts would still not be given.
+            "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
+        }
+
+
+def _charge(request: DpGroupSizes, planned: Plan) -> Charge:
+    """The charge of a release. Raises DuckanonError where its levels do not add up to what was asked.
+
+    Regions of a level are disjoint, levels are not. Each size is measured in one of the ways.
+    """
+    regions_of, split = planned.hierarchy.sizes, planned.split
+    ways = (
+        sequential(parallel(repeat(each, regions)) for each, regions in zip(way, regions_of, strict=True))
+        for way in split.ways
+    )
+    asked = planned.request
+    if sequential([split.look, parallel(ways)]) != (request.epsilon if asked.rho is None else asked.rho):
+        raise DuckanonError("The charges of the levels do not add up: this is a bug in duckanon, nothing was released.")
+    unit = f"one {request.person or 'record'}"
+    return Charge(request.epsilon, str(request), request.neighbours(), unit, rho=asked.rho)
 
 
 def _parents(ranks: pa.Scalar, depth: int) -> list[Any]:
@@ -294,18 +325,6 @@ def check_cells(cells: int) -> None:
     """Raises InvalidInput for more cells of regions and sizes than fit into memory."""
     if cells > _MOST_CELLS:
         raise InvalidInput(f"That is more than {_MOST_CELLS:,} cells of regions and sizes: choose a smaller max_size.")
-
-
-def _matrix(request: DpGroupSizes, leaves: pa.Scalar, sizes: pa.Scalar, groups: pa.Scalar, regions: int) -> Any:
-    """How many groups of each size each leaf region has: int64 of shape (regions, sizes)."""
-    shape = regions, request.max_size - request.first + 1
-    check_cells(shape[0] * shape[1])
-    counts = np.zeros(shape, dtype=np.int64)
-    if leaves.is_valid:
-        place, size, number = (integers(one.values) for one in (leaves, sizes, groups))
-        counted = size >= request.first
-        counts[place[counted], size[counted] - request.first] = number[counted]
-    return counts
 
 
 def _packed(release: Any) -> pa.Array:

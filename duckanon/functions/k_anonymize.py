@@ -14,8 +14,9 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.centroids import Centroids
 from duckanon.functions.collection import COLLECTIONS, register_collection
+from duckanon.functions.k_cells import Cell, cells
 from duckanon.functions.k_global import LevelCell, choose, register_levels
-from duckanon.functions.k_release import CLASSES, Cell, Release, cells
+from duckanon.functions.k_release import CLASSES, Release
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.k_wildcard import MOST_COLUMNS, assign, least_matched, register_wildcard
 from duckanon.functions.k_within import Coarser, register_coarser

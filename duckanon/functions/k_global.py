@@ -15,7 +15,7 @@ from duckanon.functions.bands import Bands
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.hierarchies import Labels
-from duckanon.functions.k_release import lowest
+from duckanon.functions.k_cells import Cell, lowest
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.udf import Instance, Progress
 
@@ -28,7 +28,7 @@ _NOTHING = -1
 
 
 @dataclass(frozen=True)
-class LevelCell:
+class LevelCell(Cell):
     """The label of a column's values on the level that was chosen for it.
 
     how: its bands or its hierarchy. number: of the column, from 1.

@@ -15,7 +15,8 @@ from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
-from duckanon.functions.k_release import CLASSES, PlainCell, Release
+from duckanon.functions.k_cells import PlainCell
+from duckanon.functions.k_release import CLASSES, Release
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table

@@ -26,17 +26,15 @@ from duckanon.functions.udf import Host, Instance, register_check, register_engi
 class Governance(Protocol):
     """What metric_perturb needs of governance."""
 
-    def stored_or_drawn(
+    def stored_or_perturbed(
         self,
         table: str,
         lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
-        *,
-        action: str,
     ) -> pa.Array:
-        """The stored draw for the same key, or a new one, which is charged now."""
+        """The stored draw for the same key, or a new one, which is recorded now."""
         ...
 
     def protected(self, table: str, lookup: Mapping[str, Any]) -> bool: ...
@@ -163,4 +161,4 @@ def _perturb(
         content.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array).tobytes())
     charge = charged(request, request.epsilon)
     whole = {"call": request.key, "content": content.hexdigest()}
-    return governance.stored_or_drawn(request.tbl, seen.as_py(), whole, charge, release, action="perturb")
+    return governance.stored_or_perturbed(request.tbl, seen.as_py(), whole, charge, release)

@@ -38,16 +38,16 @@ def _width(form: Any, weights: Any, cells: Any) -> pa.Array:
     return pa.array(told, pa.float64())
 
 
-def _quotient_end(
-    side: Any, form: Any, weights: Any, divisors: Any, above: Any, below: Any, more: Any, part: Any, whole: Any
-) -> pa.Array:
+def _quotient_end(side: Any, form: Any, weights: Any, divisors: Any, *quotient: Any) -> pa.Array:
     """An end of the interval of a quotient, for each row. side, form, weights, divisors: constants.
 
-    more: by how much above may be off beside its noise. part, whole: lists of the cells that are added up in both.
+    quotient: what stands above and below its line; by how much above may be off beside its noise; and lists of the
+    cells that are added up above and below.
     """
     from duckanon.engines.marginals.intervals import quotient_ends
 
-    if len(above) == 0:
+    *numbers, part, whole = quotient
+    if len(part) == 0:
         return pa.array([], pa.float64())
     widths: Any = _read(form[0].as_py())
     known: dict[Any, tuple[float, float, float]] = {}
@@ -58,8 +58,8 @@ def _quotient_end(
             first, second = widths.of(one, _numbers(weights)), widths.of(other, _numbers(divisors))
             known[key] = widths.quotient(first, second)
         found.append(known[key])
-    numbers, divided, off = (np.asarray(one, dtype=np.float64) for one in (above, below, more))
-    ends = quotient_ends(numbers, divided, list(np.array(found).T), off, widths.factor)
+    above, below, off = (np.asarray(one, dtype=np.float64) for one in numbers)
+    ends = quotient_ends(above, below, list(np.array(found).T), off, widths.factor)
     return pa.array(ends[side[0].as_py() == "high"])
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, literal, parts
-from duckanon.catalog.policy import Policy, UnitColumn
+from duckanon.catalog.policy import AS_THEY_ARE, Policy, UnitColumn
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers, is_answered
 from duckanon.governance.budgets import left_in_words
@@ -69,25 +69,41 @@ class Governance:
         draw: Callable[[], pa.Array],
         *,
         person: str | None = None,
-        action: str = "charge",
-        exposed: bool = False,
     ) -> pa.Array:
         """A steward's release of a table: the stored one, or a new one, which is charged before `draw` makes it.
 
         table: a name as the caller wrote it. lookup: as for `locations.locate`. content: all else that the release
-        depends on. person: the column of which it was checked that no value has two rows. action: 'charge', or
-        'perturb' for what is recorded beside the budget. exposed: whether `draw` writes where others may read it.
+        depends on. person: the column of which it was checked that no value has two rows.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
         location = locate(table, lookup)
         standing = self.ledger.state(location.database).tables.get(location.identity)
-        if standing is not None and action == "charge":
+        if standing is not None:
             _check_unit(standing, person)
-        key = _key(location, content)
-        return self._releases.stored_or_drawn(location, key, charge, draw, action, exposed=exposed)
+        return self._releases.stored_or_drawn(location, _key(location, content), charge, draw)
+
+    def stored_or_perturbed(
+        self,
+        table: str,
+        lookup: Mapping[str, Any],
+        content: Mapping[str, Any],
+        charge: Charge,
+        draw: Callable[[], pa.Array],
+        *,
+        exposed: bool = False,
+    ) -> pa.Array:
+        """A steward's perturbation of a table: the stored one, or a new one, recorded before `draw` makes it.
+
+        Arguments as for `stored_or_drawn`; the charge is recorded beside the budget. exposed: whether `draw` writes
+        where others may read it.
+        """
+        location = locate(table, lookup)
+        return self._releases.stored_or_drawn(
+            location, _key(location, content), charge, draw, "perturb", exposed=exposed
+        )
 
     def stored(self, table: str, lookup: Mapping[str, Any], content: Mapping[str, Any]) -> pa.Array | None:
-        """What `stored_or_drawn` has stored for the same release; None if that was never drawn."""
+        """What is stored of the same release or perturbation; None if that was never drawn."""
         location = locate(table, lookup)
         return self._releases.stored(location.database, _key(location, content))
 
@@ -174,7 +190,7 @@ class Governance:
             {
                 "database": database,
                 "tbl": one.location.label,
-                **{name: getattr(one.policy, name) for name in _SHOWN},
+                **{name: getattr(one.policy, name) for name in ("population", *AS_THEY_ARE)},
                 "privacy_unit": one.policy.unit_in_words,
                 "domains": sorted(one.policy.domains),
                 "bounds": sorted(one.policy.bounds),
@@ -305,22 +321,6 @@ def _prepared_tables(one: Preparation, state: LedgerState) -> list[dict[str, Any
     """The tables of a preparation, as prepared shows them."""
     told = {"tbl": one.of.label, "edition": one.edition, "prepared_on": one.day, "is_current": state.is_current(one)}
     return [{**told, **row} for row in one.design.rows(one.rows)]
-
-
-# Fields of a policy that are shown unchanged.
-_SHOWN = (
-    "population",
-    "rows_per_unit",
-    "unit",
-    "hierarchy",
-    "max_size",
-    "public",
-    "quasi_identifiers",
-    "k",
-    "sensitive",
-    "small",
-    "drop",
-)
 
 
 def _line(database: str, line: Line, state: LedgerState) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from typing import Any
 from duckanon.accounting import epsilon, rational, written
 from duckanon.catalog.domain_sources import DomainSource, Range, WithNull
 from duckanon.catalog.names import fold, literal, parts, parts_of_column, spelled
-from duckanon.catalog.policy import LISTS, Policy
+from duckanon.catalog.policy import AS_THEY_ARE, LISTS, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
 from duckanon.governance.locations import Identity
@@ -244,18 +244,7 @@ def _said(policy: Policy) -> dict[str, Any]:
     elif policy.privacy_unit is not None:
         found["privacy_unit"] = policy.privacy_unit
     usual = Policy(policy.epsilon)
-    for name in (
-        "rows_per_unit",
-        "unit",
-        "hierarchy",
-        "max_size",
-        "public",
-        "quasi_identifiers",
-        "k",
-        "sensitive",
-        "small",
-        "drop",
-    ):
+    for name in AS_THEY_ARE:
         value = getattr(policy, name)
         if value != getattr(usual, name):
             found[name] = list(value) if name in LISTS else value

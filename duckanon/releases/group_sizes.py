@@ -159,11 +159,9 @@ def question_of(
 
 def check(question: GroupSizesQuestion, protected: Protected) -> str | None:
     """Why a question cannot be answered, whatever the records are; None if it can."""
-    from duckanon.engines.groups import release
-
     try:
         check_price(question.epsilon, protected.total, protected.renyi)
-        release.check(depth=len(question.hierarchy) + 1, **question.engine)
+        question.engine.check(depth=len(question.hierarchy) + 1)
     except InvalidInput as error:
         return str(error)
     if question.scale > _WIDEST:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from math import isqrt, prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, quoted
@@ -34,6 +34,9 @@ from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
 from duckanon.renyi import Renyi
 from duckanon.units.relation import Answered, OpenRows, Relation
 from duckanon.units.relation import Records as UnitRecords
+
+if TYPE_CHECKING:
+    from duckanon.engines.groups.request import Request
 
 # The number of what answers mean. It is part of each question's key, so an answer of an older meaning is never given
 # again, and asking anew is charged.
@@ -622,39 +625,40 @@ class GroupSizesQuestion(PaidQuestion):
         return min(self.max_size, self.contributions * self.size.high) if self.is_unit else self.max_size
 
     @property
-    def engine(self) -> dict[str, Any]:
-        """The engine's arguments, which do not depend on the records.
+    def engine(self) -> Request:
+        """What the engine is asked, which does not depend on the records."""
+        epsilon, rho = self.bought
+        return self._engine(epsilon=epsilon, rho=rho)
+
+    def _engine(self, *, epsilon: Fraction | None, rho: Fraction | None) -> Request:
+        """What the engine is asked at this price.
 
         The engine numbers sizes from 1, and 0 means that there is no such group. So where sizes begin with 0, a record
         that adds a group moves that group by one more.
         """
-        epsilon, rho = self.bought
-        return {"epsilon": epsilon, "rho": rho, **self._protection}
+        from duckanon.engines.groups.request import Request
+
+        return Request(
+            epsilon=epsilon,
+            rho=rho,
+            mechanism=self.mechanism,
+            totals="private",
+            split=None if self.split is None else tuple(map(Fraction, self.split)),
+            sensitivity=min(self.size.high, self.max_size) + 1 - self.least,
+            contributions=self.contributions,
+            unit="group" if self.is_unit else "record",
+        )
 
     @cached_property
     def bought(self) -> tuple[Fraction | None, Fraction | None]:
         """What the price pays for: an epsilon of pure noise or, where that is nearer to the truth, a rho."""
         if self.renyi is None:
             return self.epsilon, None
-        from duckanon.engines.groups.release import is_gaussian_nearer
-
         epsilon, rho = self.renyi.pure(self.epsilon), self.renyi.rho(self.epsilon)
-        depth, sizes = len(self.hierarchy) + 1, self.sizes
-        if epsilon and not is_gaussian_nearer(epsilon=epsilon, rho=rho, depth=depth, sizes=sizes, **self._protection):
+        pure_noise, depth = self._engine(epsilon=epsilon, rho=None), len(self.hierarchy) + 1
+        if epsilon and not pure_noise.is_gaussian_nearer(rho, depth, self.sizes):
             return epsilon, None
         return None, rho
-
-    @property
-    def _protection(self) -> dict[str, Any]:
-        """The engine's arguments but for what it costs."""
-        return {
-            "mechanism": self.mechanism,
-            "totals": "private",
-            "split": None if self.split is None else tuple(map(Fraction, self.split)),
-            "sensitivity": min(self.size.high, self.max_size) + 1 - self.least,
-            "contributions": self.contributions,
-            "unit": "group" if self.is_unit else "record",
-        }
 
     @property
     def scale(self) -> Fraction:

@@ -25,7 +25,8 @@ from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN
 from duckanon.engines.groups.relaxed_least_squares import c_real, h_real
-from duckanon.engines.groups.release import Intervals, measure, plan, release
+from duckanon.engines.groups.release import measure, plan, release
+from duckanon.engines.groups.request import Intervals, Request
 from tests.bench.groups_data import census, companies, households, schools
 from tests.engines.seeded import Seeded
 
@@ -41,10 +42,8 @@ def released(tree: Hierarchy, groups: Ints, name: str, bound: int, split: tuple[
     own: Intervals = "model" if name == "auto" else "guaranteed"
 
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, Levels, Levels]:
-        found = release(
-            tree, groups, epsilon=epsilon, mechanism=name, split=split, sensitivity=bound, intervals=own,
-            source=Seeded(seed),
-        ).levels  # fmt: skip
+        request = Request(epsilon=epsilon, mechanism=name, split=split, sensitivity=bound, intervals=own)
+        found = release(tree, groups, request, Seeded(seed)).levels
         return tuple(x.groups for x in found), tuple(x.low for x in found), tuple(x.high for x in found)
 
     return run
@@ -55,7 +54,7 @@ def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
     real = {"h_relaxed": h_real, "c_relaxed": c_real}[name]
 
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, None, None]:
-        planned = plan(tree, groups, epsilon=epsilon, mechanism=name)
+        planned = plan(tree, groups, Request(epsilon=epsilon, mechanism=name))
         ways = np.zeros(groups.shape[1], dtype=np.int64)
         measured = measure(
             tree, tree.levels(groups), METHODS[name].public, planned.noise, ways, None, True, Seeded(seed)

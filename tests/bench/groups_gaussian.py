@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
-from duckanon.engines.groups.release import is_gaussian_nearer, release
+from duckanon.engines.groups.release import release
+from duckanon.engines.groups.request import Request
 from duckanon.renyi import Renyi, renyi
 from tests.bench.groups_data import census, households
 from tests.engines.seeded import Seeded
@@ -36,7 +37,7 @@ def lines(known: Renyi, part: int, depth: int, sizes: int) -> Iterator[tuple[str
             if mechanism == "topdown" and share < 1:
                 continue
             given: dict[str, Any] = {"mechanism": mechanism, "totals": "public", "split": None}
-            is_gaussian = is_gaussian_nearer(epsilon=epsilon, rho=rho, depth=depth, sizes=sizes, **given)
+            is_gaussian = Request(epsilon=epsilon, **given).is_gaussian_nearer(rho, depth, sizes)
             yield name, f"gaussian, rho {float(rho):.5f}", "yes" if is_gaussian else "no", {**given, "rho": rho}
             if mechanism == "auto":
                 noise = f"pure, epsilon {float(epsilon):.4f}"
@@ -49,7 +50,7 @@ def measured(tree: Hierarchy, groups: Ints, runs: int, given: dict[str, Any]) ->
     truth = tree.levels(groups)
     errors, widths = np.zeros(tree.depth), np.zeros(tree.depth)
     for seed in range(runs):
-        levels = release(tree, groups, source=Seeded(seed), **given).levels
+        levels = release(tree, groups, Request(**given), source=Seeded(seed)).levels
         for level, ours in enumerate(levels):
             errors[level] += np.abs(ours.groups - truth[level]).sum() / 1000 / runs
             widths[level] += (ours.high - ours.low).mean() / runs

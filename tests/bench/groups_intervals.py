@@ -22,6 +22,7 @@ import numpy as np
 
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.release import release
+from duckanon.engines.groups.request import Request
 from tests.bench.groups_data import census, households
 from tests.engines.seeded import Seeded
 
@@ -66,7 +67,7 @@ def measured(table: Table, epsilon: str, runs: int, given: dict[str, Any]) -> tu
     truth = tree.levels(groups)
     held, width = ([np.zeros(level.shape, dtype=np.int64) for level in truth] for _ in range(2))
     for seed in range(runs):
-        levels = release(tree, groups, epsilon=Fraction(epsilon), source=Seeded(seed), **given).levels
+        levels = release(tree, groups, Request(epsilon=Fraction(epsilon), **given), source=Seeded(seed)).levels
         for level, ours in enumerate(levels):
             held[level] += (ours.low <= truth[level]) & (truth[level] <= ours.high)
             width[level] += ours.high - ours.low
@@ -104,10 +105,10 @@ def whole_groups(table: Table, epsilon: str, runs: int) -> None:
     for mechanism in ("auto", "topdown"):
         errors = []
         for seed in range(runs):
+            given: dict[str, Any] = {"totals": "private", "unit": "group", "contributions": LARGEST}
             found = release(
-                tree, groups, epsilon=Fraction(epsilon), mechanism=mechanism, totals="private", unit="group",
-                contributions=LARGEST, source=Seeded(seed),
-            )  # fmt: skip
+                tree, groups, Request(epsilon=Fraction(epsilon), mechanism=mechanism, **given), Seeded(seed)
+            )
             errors.append([np.abs(x.groups - t).sum() / 1000 for x, t in zip(found.levels, truth, strict=True)])
         cells = " | ".join(
             f"{a:,.2f} ± {b:,.2f}" for a, b in zip(np.mean(errors, axis=0), np.std(errors, axis=0), strict=True)

@@ -18,6 +18,7 @@ import numpy as np
 from duckanon.engines.discrete_gaussian import discrete_gaussian
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import release
+from duckanon.engines.groups.request import Request
 from duckanon.engines.randomness import Entropy, double_geometric
 from tests.bench.groups_data import census
 from tests.engines.seeded import Seeded
@@ -63,7 +64,7 @@ def auto() -> None:
     for totals in ("public", "private"):
         taken = []
         for epsilon in (Fraction(1, 10), Fraction(1)):
-            run = partial(release, tree, groups, epsilon=epsilon, totals=totals)
+            run = partial(release, tree, groups, Request(epsilon=epsilon, totals=totals))
             run()
             taken.append(f"{timed(run, 5):.2f} s")
         print(f"| {totals} | {' | '.join(taken)} |", flush=True)
@@ -81,7 +82,7 @@ def programs() -> None:
         groups = rng.poisson(200 * 0.5 ** np.arange(sizes), (states * counties, sizes)).astype(np.int64)
         for fast, slow in (("h_dp", "h_exact"), ("c_dp", "c_exact")):
             ours, theirs = (
-                timed(partial(release, tree, groups, epsilon=Fraction(1), mechanism=name, source=Seeded(1)), runs)
+                timed(partial(release, tree, groups, Request(epsilon=Fraction(1), mechanism=name), Seeded(1)), runs)
                 for name, runs in ((fast, 20), (slow, 2))
             )
             shape = ", ".join(map(str, tree.sizes))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.engines.kanon.methods import METHODS
-from duckanon.functions import k_release
+from duckanon.functions import k_cells
 from tests.functions.released import check, quoted
 
 # Type, and values of it: few and many, far from zero, tiny and huge.
@@ -413,7 +413,7 @@ def test_the_check_sees_a_small_class(monkeypatch: pytest.MonkeyPatch, con: duck
 def test_the_check_sees_a_value_outside_its_cell(
     monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection, end: str, broken: str
 ) -> None:
-    monkeypatch.setattr(k_release, end, broken.format)
+    monkeypatch.setattr(k_cells, end, broken.format)
     con.execute("CREATE TABLE t AS SELECT i AS age, 'c' || i AS city FROM range(9) r(i)").fetchall()
     with pytest.raises(duckdb.InvalidInputException, match="left a value outside its interval or set"):
         con.execute("FROM k_anonymize('t', ['age', 'city'], categorical := ['city'])").fetchall()

@@ -29,8 +29,8 @@ KNOWN = renyi(Fraction(3), Fraction(1, 10**6))
 TERMS: dict[str, Any] = {"epsilon": KNOWN.epsilon, "delta": KNOWN.delta}
 
 
-def ask(made: Governance, number: int, charge: Charge = CHARGE, table: str = "persons", **more: Any) -> None:
-    made.stored_or_drawn(table, seen(table), {"number": number}, charge, lambda: answer(number), **more)
+def ask(made: Governance, number: int, charge: Charge = CHARGE, table: str = "persons") -> None:
+    made.stored_or_drawn(table, seen(table), {"number": number}, charge, lambda: answer(number))
 
 
 def gaussian(rho: Fraction) -> Charge:
@@ -62,7 +62,7 @@ def test_pure_and_gaussian_charges_stand_in_one_ledger() -> None:
         ask(made, 1)
         ask(made, 2, gaussian(Fraction(1, 1000)))
         ask(made, 3, replace(CHARGE, epsilon=Fraction(1, 2)))
-        ask(made, 4, action="perturb")
+        made.stored_or_perturbed("persons", seen("persons"), {"number": 4}, CHARGE, lambda: answer(4))
         told = [(one["action"], one["epsilon_exact"], one["noise"]) for one in made.lines()]
         assert told == [
             ("protect", None, None),

@@ -152,7 +152,7 @@ def test_what_makes_another_question(path: Path, tmp_path: Path) -> None:
     with duckanon.connect(path, role="analyst") as con:
         mine = asked(con, QUERY_13)
         assert mine.units is not None
-        assert (mine.least, mine.sizes, mine.engine["unit"]) == (0, 31, "group")
+        assert (mine.least, mine.sizes, mine.engine.unit) == (0, 31, "group")
         others: list[PaidQuestion] = [
             asked(con, JOINED.format("")),
             asked(con, JOINED.format("WHERE c_nationkey = 1")),

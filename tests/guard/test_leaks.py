@@ -250,7 +250,7 @@ def test_leak_6_the_analysts_default_is_private(path: Path, draws: list[PaidQues
     assert len(draws) == 2
     for one in draws:
         assert isinstance(one, GroupSizesQuestion)
-        assert one.engine["totals"] == "private"
+        assert one.engine.totals == "private"
 
 
 # --- 7: shares that disclose together ---------------------------------------------------------------------------------

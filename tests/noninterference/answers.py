@@ -210,7 +210,7 @@ def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesQuestion) -> tuple[rel
     leaves = forms.form(con, one)
     ranks = group_sizes.ranks_of(leaves, len(one.hierarchy))
     parents = tuple(group_sizes.parents_of(upper, lower) for upper, lower in pairwise(ranks))
-    plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one)[0].reshape(len(leaves), -1), **one.engine)
+    plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one)[0].reshape(len(leaves), -1), one.engine)
     tree = plan.hierarchy.ordered
     return plan, list(tree.levels(plan.groups[plan.hierarchy.order[-1]]))
 

@@ -14,6 +14,7 @@ import pytest
 from duckanon.engines import discrete_gaussian, randomness
 from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.request import Request
 from duckanon.engines.quantiles import Exponential, PermuteAndFlip
 from duckanon.engines.randomness import Entropy
 from duckanon.governance.locations import Location
@@ -120,7 +121,7 @@ SIZES: list[tuple[str, dict[str, Any], list[int]]] = [
 def test_of_group_sizes(mechanism: str, how: dict[str, Any], expected: list[int], drawn: list[Fraction]) -> None:
     tree = Hierarchy((np.array([0, 0]), np.array([0, 1, 1])))
     groups = np.arange(36, dtype=np.int64).reshape(3, 12)
-    release.release(tree, groups, epsilon=EPSILON, mechanism=mechanism, **how)
+    release.release(tree, groups, Request(epsilon=EPSILON, mechanism=mechanism, **how))
     assert drawn == expected
 
 
@@ -128,7 +129,7 @@ def test_of_the_look_at_the_root_and_the_levels_after_it(drawn: list[Fraction]) 
     """The look takes a fiftieth. Each size's levels then share the rest, in one of the ways of the split."""
     tree = Hierarchy((np.array([0, 0]), np.array([0, 1, 1])))
     groups = np.arange(36, dtype=np.int64).reshape(3, 12)
-    ways = release.release(tree, groups, epsilon=EPSILON).split.ways
+    ways = release.release(tree, groups, Request(epsilon=EPSILON)).split.ways
     assert drawn[0] == 150
     assert all(sum(way) == EPSILON * Fraction(49, 50) for way in ways)
     ways_drawn = (len(drawn) - 1) // 3

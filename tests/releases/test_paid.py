@@ -19,6 +19,7 @@ import duckanon
 from duckanon.engines import randomness
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import plan
+from duckanon.engines.groups.request import Request
 from duckanon.errors import BudgetExhausted, MachineFailure, PolicyRefusal, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.releases import mechanisms, paid_questions
@@ -329,7 +330,7 @@ def test_accuracy_is_the_engines_where_the_unit_is_a_record(base: Path) -> None:
         sizes = mechanisms.exact(raw, step_asked)[0]
         ranks = group_sizes.ranks_of(leaves, 2)
         parents = tuple(group_sizes.parents_of(upper, lower) for upper, lower in pairwise(ranks))
-        engine = plan(Hierarchy(parents), sizes, epsilon=Fraction(1, 2), mechanism="auto", totals="private", split=None)
+        engine = plan(Hierarchy(parents), sizes, Request(epsilon=Fraction(1, 2), totals="private"))
         wanted = np.concatenate([one.groups.reshape(-1) for one in engine.release(Seeded(11)).levels])
         mine = mechanisms.draw(raw, step_asked, Seeded(11)).column("groups").to_numpy()
         assert step_asked.contributions == 1

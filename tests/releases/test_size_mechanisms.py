@@ -251,7 +251,7 @@ def loss(
     ranks = group_sizes.ranks_of(leaves, len(asked.hierarchy))
     parents = tuple(group_sizes.parents_of(upper, lower) for upper, lower in pairwise(ranks))
     for one in (case, other):
-        plan = release.plan(Hierarchy(parents), one.exact(con), **asked.engine)
+        plan = release.plan(Hierarchy(parents), one.exact(con), asked.engine)
         found.append(plan.hierarchy.ordered.levels(plan.groups[plan.hierarchy.order[-1]]))
     assert mechanism != "auto" or max(size(one) for level in plan.noise for one in level) <= asked.scale
     return privacy_loss(plan, *found), plan
@@ -291,7 +291,7 @@ def test_the_sensitivity_is_reached(
 ) -> None:
     case = Case(asked, [*before, *added], [])
     found, plan = loss(con, case, Case(asked, before, []))
-    made = plan.query.distance(plan.privacy, 1, plan.groups.shape[1])
+    made = plan.query.distance(plan.request.privacy, 1, plan.groups.shape[1])
     assert found == asked.epsilon * Fraction(distance, made) <= asked.epsilon
 
 
@@ -343,7 +343,7 @@ def test_with_a_delta_the_price_buys_the_narrower_noise() -> None:
         assert 0 <= price - asked.loss <= Fraction(1, 10**9)
         epsilon, rho = asked.bought
         assert (epsilon, rho) in ((known.pure(price), None), (None, known.rho(price)))
-        plan = release.plan(Hierarchy(), np.zeros((1, 12), np.int64), **asked.engine)
+        plan = release.plan(Hierarchy(), np.zeros((1, 12), np.int64), asked.engine)
         assert max(size(one) for level in plan.noise for one in level) <= asked.scale
         assert asked.noise_words.startswith("pure" if rho is None else "gaussian")
         seen.add((part, rho is None))

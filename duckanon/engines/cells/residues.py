@@ -7,7 +7,8 @@ the rest is filled with m. Each row is left out once by divide and conquer (Wrig
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -159,6 +160,52 @@ def _room(modulus: int, leaves: int) -> bool:
     return modulus * (leaves.bit_length() + 4) <= _ROOM
 
 
+@dataclass(frozen=True, eq=False)
+class _DistinctSums:
+    """The rows of a problem by their sum.
+
+    values: the distinct sums, ascending. of: which of them each kind has, shape (kinds,). free: how many rows of each
+    have no upper bound.
+    """
+
+    problem: Knapsack
+    values: Ints
+    of: npt.NDArray[np.intp]
+    free: Ints
+
+    @classmethod
+    def in_problem(cls, problem: Knapsack) -> _DistinctSums:
+        starts = np.flatnonzero(np.diff(problem.sums, prepend=0))
+        of = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(problem)))
+        free = np.add.reduceat(np.where(problem.uppers == FREE, problem.copies, 0), starts)
+        return cls(problem, problem.sums[starts], of, free)
+
+    @cached_property
+    def supplies(self) -> Ints:
+        """How often each sum can be used by all its rows: FREE if one of them has no bound."""
+        supplies = np.where(self.free > 0, FREE, 0)
+        if self.problem.bounded:
+            for g in np.unique(self.of[self.problem.uppers > 0]):
+                if not self.free[g]:
+                    supplies[g] = self.bounded_supply(int(g))
+        return supplies.astype(np.int64)
+
+    def bounded_supply(self, g: int, less: int = 0) -> int:
+        """How often a sum can be used by its bounded rows, but for `less`, up to what the target allows."""
+        problem, found = self.problem, -less
+        for k in np.flatnonzero(self.of == g):
+            if problem.uppers[k] != FREE:
+                found += int(problem.uppers[k]) * int(problem.copies[k])
+        return min(found, problem.target // int(self.values[g]) + 1)
+
+    def remaining(self, kind: int) -> int:
+        """How often a kind's sum can be used by the other rows of that sum, of which at most one is free."""
+        g, upper = int(self.of[kind]), int(self.problem.uppers[kind])
+        if upper == FREE:
+            return self.bounded_supply(g)
+        return FREE if self.free[g] else self.bounded_supply(g, upper)
+
+
 def residues(problem: Knapsack) -> Feasible:
     """Every feasible nu of each kind, for any N up to 10^18, in O(kinds log(kinds) m) steps.
 
@@ -171,42 +218,45 @@ def residues(problem: Knapsack) -> Feasible:
     Source: papers' README, section 1; Wright and Smucker 2014, section 3. Raises InvalidInput if every way is too
     large.
     """
-    target = problem.target
     width = window(problem)
     if width is not None:
         return windows(problem, width)
-    free = problem.uppers == FREE
-    if not free.any():
+    if not (problem.uppers == FREE).any():
         return by_all_sums(problem)
-    # One item for each distinct sum: how many rows of it are free, and what its rows supply together.
-    starts = np.flatnonzero(np.diff(problem.sums, prepend=0))
-    sums = problem.sums[starts]
-    group = np.repeat(np.arange(len(sums)), np.diff(starts, append=len(problem)))
-    frees = np.add.reduceat(np.where(free, problem.copies, 0), starts)
-    supplies = _supplies(problem, group, frees)
-    smallest = int(np.flatnonzero(frees)[0])
-    usable = supplies != 0
+    sums = _DistinctSums.in_problem(problem)
+    smallest = int(np.flatnonzero(sums.free)[0])
+    usable = sums.supplies != 0
     usable[smallest] = False
-    single = np.flatnonzero(usable & (frees < 2))
-    kept = np.flatnonzero(usable & (frees >= 2))
-    if not _room(int(sums[smallest]), len(single)):
+    single = np.flatnonzero(usable & (sums.free < 2))
+    if not _room(int(sums.values[smallest]), len(single)):
         return reachable_sums(problem)
-    # Where a sum has at most one free row, leaving a row out changes the table: only bounded rows of that sum remain.
-    moved = usable[group] & (frees[group] < 2) & (problem.uppers != 0)
-    alone = free & (group == smallest) & (frees[smallest] == 1)
-    asked = np.flatnonzero(moved)
-    whole = np.flatnonzero(~moved & ~alone)
+    return _by_residues(sums, smallest, single, np.flatnonzero(usable & (sums.free >= 2)))
+
+
+def _by_residues(
+    sums: _DistinctSums, smallest: int, single: npt.NDArray[np.intp], kept: npt.NDArray[np.intp]
+) -> Feasible:
+    """Every feasible nu of each kind, modulo the smallest sum.
+
+    single, kept: the other sums that can be used; those that have one free row at most, and those that have more.
+    Where a single sum's row is left out the table changes: only the bounded rows of that sum remain.
+    """
+    problem, of = sums.problem, sums.of
+    is_single = np.isin(np.arange(len(sums.values)), single)
+    moved = is_single[of] & (problem.uppers != 0)
+    alone = (problem.uppers == FREE) & (of == smallest) & (sums.free[smallest] == 1)
+    asked, whole = np.flatnonzero(moved), np.flatnonzero(~moved & ~alone)
     remaining = np.zeros(len(asked), dtype=np.int64)
     if problem.bounded:
-        remaining = np.array([_remaining(problem, group, frees, int(k)) for k in asked], dtype=np.int64)
+        remaining = np.array([sums.remaining(int(k)) for k in asked], dtype=np.int64)
     listed = np.concatenate([kept, single])
     places, runs = _leave_out(
-        int(sums[smallest]),
-        target,
-        sums[listed],
-        supplies[listed],
+        int(sums.values[smallest]),
+        problem.target,
+        sums.values[listed],
+        sums.supplies[listed],
         len(kept),
-        np.searchsorted(group[asked], np.append(single, len(sums))),
+        np.searchsorted(of[asked], np.append(single, len(sums.values))),
         np.stack([remaining, problem.uppers[asked]], axis=1),
         np.stack([problem.sums[whole], problem.uppers[whole]], axis=1),
         not problem.bounded,
@@ -216,61 +266,34 @@ def residues(problem: Knapsack) -> Feasible:
     order = np.concatenate([asked, whole])
     begin[order], end[order] = places[:, 0], places[:, 1]
     for k in np.flatnonzero(alone):
-        more = _without_the_only(problem, int(k), smallest, sums, frees, supplies)
+        more = _without_the_only(sums, int(k))
         begin[k], end[k] = len(runs), len(runs) + len(more)
         runs = np.concatenate([runs, more])
     first, step, size = np.ascontiguousarray(runs.T)
     return Feasible(begin, end, first, step, size)
 
 
-def _bounded_supply(problem: Knapsack, kinds: Iterable[int], less: int = 0) -> int:
-    """How often the bounded rows among `kinds`, which have the same sum, can use it, up to what the target allows."""
-    found, most = -less, 0
-    for k in kinds:
-        most = problem.target // int(problem.sums[k]) + 1
-        if problem.uppers[k] != FREE:
-            found += int(problem.uppers[k]) * int(problem.copies[k])
-    return min(found, most)
-
-
-def _supplies(problem: Knapsack, group: npt.NDArray[np.intp], frees: Ints) -> Ints:
-    """How often each distinct sum can be used by all its rows: FREE if one of them has no bound."""
-    supplies = np.where(frees > 0, FREE, 0)
-    if problem.bounded:
-        for g in np.unique(group[problem.uppers > 0]):
-            if not frees[g]:
-                supplies[g] = _bounded_supply(problem, np.flatnonzero(group == g).tolist())
-    return supplies.astype(np.int64)
-
-
-def _remaining(problem: Knapsack, group: npt.NDArray[np.intp], frees: Ints, kind: int) -> int:
-    """How often a kind's sum can be used by the other rows of that sum, of which at most one is free."""
-    alike = np.flatnonzero(group == group[kind]).tolist()
-    if problem.uppers[kind] == FREE:
-        return _bounded_supply(problem, alike)
-    return FREE if frees[group[kind]] else _bounded_supply(problem, alike, int(problem.uppers[kind]))
-
-
-def _without_the_only(problem: Knapsack, kind: int, smallest: int, sums: Ints, frees: Ints, supplies: Ints) -> Ints:
+def _without_the_only(sums: _DistinctSums, kind: int) -> Ints:
     """Runs of the smallest sum's only free row: with it left out, another sum is the modulus."""
-    others = np.flatnonzero(frees)[1:]
-    if not len(others) or not _room(int(sums[others[0]]), 0):
+    problem, smallest = sums.problem, int(sums.of[kind])
+    others = np.flatnonzero(sums.free)[1:]
+    if not len(others) or not _room(int(sums.values[others[0]]), 0):
         one = by_all_sums(problem, kind)
         return np.stack([one.first, one.step, one.size], axis=1)
-    given = supplies.copy()
-    given[others[0]] = 0
-    given[smallest] = _bounded_supply(problem, np.flatnonzero(problem.sums == sums[smallest]).tolist())
-    listed = np.flatnonzero(given)
+    supplies = sums.supplies.copy()
+    supplies[others[0]] = 0
+    supplies[smallest] = sums.bounded_supply(smallest)
+    listed = np.flatnonzero(supplies)
     nothing = np.zeros((0, 2), dtype=np.int64)
     _, runs = _leave_out(
-        int(sums[others[0]]),
+        int(sums.values[others[0]]),
         problem.target,
-        sums[listed],
-        given[listed],
+        sums.values[listed],
+        supplies[listed],
         len(listed),
         np.zeros(1, dtype=np.int64),
         nothing,
-        np.array([[sums[smallest], FREE]], dtype=np.int64),
+        np.array([[sums.values[smallest], FREE]], dtype=np.int64),
         not problem.bounded,
         0,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -211,6 +212,54 @@ def _none(name: str) -> Infeasible:
     return Infeasible(f"No table of this sample size has the proportions of {name}: check p, n and digits.")
 
 
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Rows with the same proportions, in whatever order: they can have the same totals and counts.
+
+    published, rules: int64 of shape (cells,), of a row's cells in ascending order. first: the least total.
+    """
+
+    published: Ints
+    rules: Ints
+    first: int
+
+    def cells(self, scale: int, totals: Bools) -> dict[tuple[int, int], tuple[int, int, int]]:
+        """Smallest and largest count of each proportion with its rule, and how many counts it can have.
+
+        totals: which of the totals from the first on a row has where the other rows leave it that. Raises Infeasible
+        if there is none.
+        """
+        if not totals.any():
+            raise Infeasible("No table has these proportions and this sample size: check p, n and digits.")
+        found: dict[tuple[int, int], tuple[int, int, int]] = {}
+        for which, cell in enumerate(zip(self.published.tolist(), self.rules.tolist(), strict=True)):
+            if cell not in found:
+                found[cell] = _cell(self.published, self.rules, which, scale, self.first, totals)
+        return found
+
+
+def _kinds(
+    starts: npt.NDArray[np.intp], published: Ints, rules: Ints, scale: int, n: int, name: Callable[[int], str]
+) -> tuple[list[_Kind], list[int]]:
+    """The kinds of rows, and which of them each row is. starts: where each row begins.
+
+    Raises Infeasible for a row that no total up to n fits.
+    """
+    numbers: dict[bytes, int] = {}
+    kinds: list[_Kind] = []
+    kind_of = []
+    for row, (begin, end) in enumerate(pairwise([*starts.tolist(), len(published)])):
+        order = np.lexsort((rules[begin:end], published[begin:end]))
+        shares, ties = published[begin:end][order], rules[begin:end][order]
+        number = numbers.setdefault(shares.tobytes() + ties.tobytes(), len(kinds))
+        if number == len(kinds):
+            kinds.append(_Kind(shares, ties, _first_total(shares, ties, scale, n)))
+            if not kinds[-1].first:
+                raise _none(name(row))
+        kind_of.append(number)
+    return kinds, kind_of
+
+
 def rounded_bounds(
     rows: Ints,
     published: Ints,
@@ -236,49 +285,30 @@ def rounded_bounds(
     if n * (2 * scale + 1) >= 2**62:
         raise InvalidInput("n times 10^digits is above 10^18: that many digits are more than rounding leaves open.")
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    ends = np.append(starts[1:], len(rows))
-    kinds: dict[bytes, int] = {}
-    shares: list[tuple[Ints, Ints]] = []
-    kind_of, firsts = [], []
-    for row, (begin, end) in enumerate(zip(starts, ends, strict=True)):
-        order = np.lexsort((rules[begin:end], published[begin:end]))
-        share = published[begin:end][order], rules[begin:end][order]
-        kind = kinds.setdefault(share[0].tobytes() + share[1].tobytes(), len(shares))
-        if kind == len(shares):
-            shares.append(share)
-            firsts.append(_first_total(*share, scale, n))
-            if not firsts[-1]:
-                raise _none(name(row))
-        kind_of.append(kind)
+    kinds, kind_of = _kinds(starts, published, rules, scale, n, name)
     copies = np.bincount(kind_of).tolist()
-    least = sum(first * many for first, many in zip(firsts, copies, strict=True))
+    least = sum(kind.first * many for kind, many in zip(kinds, copies, strict=True))
     slack = n - least
     if slack < 0:
         raise Infeasible(
             f"No table has these proportions: their rows have {least} records or more together, and n is {n}."
         )
-    if slack > _WIDEST or slack * len(shares) > _ROOM:
+    if slack > _WIDEST or slack * len(kinds) > _ROOM:
         raise InvalidInput(
             "n is too far above the fewest records that the rounded proportions need: more than 10^7, or 10^9 divided "
             "by the number of different rows. Bound parts of the table, or give exact proportions."
         )
-    totals = [_totals(*share, scale, first, slack) for share, first in zip(shares, firsts, strict=True)]
-    answers: list[dict[tuple[int, int], tuple[int, int, int]]] = [{} for _ in shares]
+    totals = [_totals(kind.published, kind.rules, scale, kind.first, slack) for kind in kinds]
+    answers: list[dict[tuple[int, int], tuple[int, int, int]]] = [{} for _ in kinds]
 
     def answer(k: int, others: _Set) -> None:
         rest = np.ones(slack + 1, dtype=bool)
         if others.gamma >= 0:
             rest[: others.gamma + 1] = _to_array(others.bits, others.gamma)
-        left = totals[k] & rest[::-1]
-        if not left.any():
-            raise Infeasible("No table has these proportions and this sample size: check p, n and digits.")
-        share = shares[k]
-        for which, cell in enumerate(zip(share[0].tolist(), share[1].tolist(), strict=True)):
-            if cell not in answers[k]:
-                answers[k][cell] = _cell(*share, which, scale, firsts[k], left)
+        answers[k] = kinds[k].cells(scale, totals[k] & rest[::-1])
 
     _leave_out([_cut(_to_bits(one), slack) for one in totals], copies, slack, answer)
-    row_kind = np.repeat(np.array(kind_of), ends - starts)
+    row_kind = np.repeat(np.array(kind_of), np.diff(starts, append=len(rows)))
     found = np.array(
         [answers[k][q, rule] for k, q, rule in zip(row_kind.tolist(), published.tolist(), rules.tolist(), strict=True)],
         dtype=np.int64,

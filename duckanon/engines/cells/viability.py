@@ -115,6 +115,12 @@ def _supplies(problem: Knapsack) -> list[tuple[int, int]]:
     ]
 
 
+def _rest(problem: Knapsack, k: int) -> int:
+    """How often the kind's sum can be used once one of its rows is left out."""
+    upper, others = int(problem.uppers[k]), int(problem.copies[k]) - 1
+    return FREE if upper == FREE and others else max(upper, 0) * others
+
+
 def viability(problem: Knapsack, only: int | None = None) -> Feasible:
     """Every feasible nu of each kind, or of one only, in O((N - R) kinds log(kinds) / 64) steps.
 
@@ -126,14 +132,9 @@ def viability(problem: Knapsack, only: int | None = None) -> Feasible:
     supplies = _supplies(problem)
     answers: list[list[range] | None] = [None] * len(problem)
 
-    def rest(k: int) -> int:
-        """How often the kind's sum can be used once one of its rows is left out."""
-        upper, others = int(problem.uppers[k]), int(problem.copies[k]) - 1
-        return FREE if upper == FREE and others else max(upper, 0) * others
-
     def leaf(k: int, viable: _Viable) -> None:
         item = supplies[k][0]
-        answers[k] = _read(_update(viable, item, rest(k), plain=plain), item, int(problem.uppers[k]), target)
+        answers[k] = _read(_update(viable, item, _rest(problem, k), plain=plain), item, int(problem.uppers[k]), target)
 
     def take(viable: _Viable, kinds: list[int]) -> _Viable:
         for k in kinds:
@@ -154,8 +155,8 @@ def viability(problem: Knapsack, only: int | None = None) -> Feasible:
         return feasible([answers[only] or []])
     answers = _simplified(problem)
     # Kinds that supply as much with one row less are in every set of the others, so they go in first.
-    always = [k for k in range(len(problem)) if rest(k) == supplies[k][1]]
-    single = [k for k in range(len(problem)) if rest(k) != supplies[k][1]]
+    always = [k for k in range(len(problem)) if _rest(problem, k) == supplies[k][1]]
+    single = [k for k in range(len(problem)) if _rest(problem, k) != supplies[k][1]]
     base = take(empty, always)
     wanted = [k for k in single if answers[k] is None]
     base = take(base, [k for k in single if answers[k] is not None])

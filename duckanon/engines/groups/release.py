@@ -5,43 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import sqrt
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckanon.engines.groups.confidence_intervals import from_noise, guaranteed
-from duckanon.engines.groups.draws import size, variance
+from duckanon.engines.groups.draws import size
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
-from duckanon.engines.groups.loss import Concentrated, Loss, Pure
 from duckanon.engines.groups.measurements import MOST, Estimate, Look, Measurements
-from duckanon.engines.groups.methods import DEARER, METHODS, Mechanism
-from duckanon.engines.groups.queries import ABOVE, INNER, Privacy, Query, Unit
+from duckanon.engines.groups.methods import METHODS
+from duckanon.engines.groups.queries import ABOVE, INNER, Query
+from duckanon.engines.groups.request import Request
 from duckanon.engines.groups.split import Split, as_asked, by_size
 from duckanon.engines.noise import Noise
 from duckanon.engines.randomness import Entropy, Source
-from duckanon.engines.registry import named
 from duckanon.errors import DuckanonError, InvalidInput
-
-Totals = Literal["public", "private"]
-Intervals = Literal["guaranteed", "model"]
-RELATIONS: dict[Totals, str] = {
-    "public": "one person added to or removed from an existing group that keeps at least one; "
-    "the number of groups of each region is public",
-    "private": "one person added or removed, with whom a group may appear or vanish",
-}
-
-
-def relation(totals: Totals, *, unit: Unit = "record", contributions: int = 1) -> str:
-    """The neighbouring tables in words, for the ledger: what is added or removed from one to the other."""
-    if unit == "group":
-        return f"one group added or removed, with all of its records, at most {contributions:,}"
-    if contributions > 1:
-        return (
-            f"one unit added or removed, with at most {contributions:,} records; with them groups may appear or vanish"
-        )
-    return RELATIONS[totals]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,93 +39,29 @@ class Release:
     split: Split
 
 
-def release(
-    hierarchy: Hierarchy,
-    groups: NDArray[np.int64],
-    *,
-    epsilon: Fraction | None = None,
-    rho: Fraction | None = None,
-    mechanism: str = "auto",
-    totals: Totals = "public",
-    split: tuple[Fraction, ...] | None = None,
-    sensitivity: int = 1,
-    contributions: int = 1,
-    unit: Unit = "record",
-    intervals: Intervals = "guaranteed",
-    source: Source | None = None,
-) -> Release:
-    """Release how many groups of each size lie in each region, with epsilon-differential privacy.
+def release(hierarchy: Hierarchy, groups: NDArray[np.int64], request: Request, source: Source | None = None) -> Release:
+    """Release how many groups of each size lie in each region, with differential privacy.
 
-    rho: instead of an epsilon, for zero-concentrated differential privacy, with Gaussian noise.
     groups: int64 of shape (leaves, max_size); groups[r, s - 1] is the number of groups of size s in leaf region r.
-    totals: whether the number of groups of each region is public (and then kept), or private. Neighbours: RELATIONS.
-    split: positive shares of either, one a level from the root to the leaves, that add up to one, alike for all sizes;
-    None: equal ones or, for `auto`, chosen for each size (`split`).
-    sensitivity: by how many sizes one record can move a group. contributions: how many records a privacy unit has at
-    most. unit: 'record', its records lie in any groups; 'group', they are one whole group, in one leaf region. More
-    than one record a unit, and groups as units, need private totals. What noise follows: `queries`.
-    intervals: 'guaranteed' ones hold for any data; 'model' ones, of `auto` alone, assume that regions are
-    like their parents.
     source: of randomness; None: the operating system.
     Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism's
     result is inconsistent, not whole, negative, or does not keep the totals; nothing is released then.
     """
-    return plan(
-        hierarchy,
-        groups,
-        epsilon=epsilon,
-        rho=rho,
-        mechanism=mechanism,
-        totals=totals,
-        split=split,
-        sensitivity=sensitivity,
-        contributions=contributions,
-        unit=unit,
-        intervals=intervals,
-    ).release(source)
-
-
-def check(
-    *,
-    depth: int,
-    epsilon: Fraction | None = None,
-    rho: Fraction | None = None,
-    mechanism: str,
-    totals: Totals,
-    split: tuple[Fraction, ...] | None,
-    sensitivity: int = 1,
-    contributions: int = 1,
-    unit: Unit = "record",
-    intervals: Intervals = "guaranteed",
-) -> None:
-    """Raises InvalidInput for whatever can be refused without the data, the number of levels being `depth`."""
-    chosen = _mechanism(mechanism, totals)
-    if sensitivity < 1:
-        raise InvalidInput("One person must be able to move a group by at least one size: sensitivity >= 1.")
-    _check_unit(totals, contributions, unit)
-    if intervals not in ("guaranteed", "model"):
-        raise InvalidInput("intervals must be 'guaranteed' or 'model'.")
-    if intervals == "model" and not chosen.model:
-        raise InvalidInput(f"{mechanism} has no model: its intervals are 'guaranteed'.")
-    as_asked(_loss(epsilon, rho), split, depth)
+    return plan(hierarchy, groups, request).release(source)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A release whose checks have all passed: it can be charged, and then drawn.
 
-    groups: int64 of shape (leaves, max_size). query: what gets noise. privacy: what that noise protects. split: of what
-    the release costs.
+    groups: int64 of shape (leaves, max_size). query: what gets noise. split: of what the release costs.
     """
 
     hierarchy: Hierarchy
     groups: Ints
-    mechanism: str
-    totals: Totals
+    request: Request
     query: Query
-    privacy: Privacy
     split: Split
-    intervals: Intervals
 
     @cached_property
     def noise(self) -> tuple[tuple[Noise, ...], ...]:
@@ -162,21 +76,21 @@ class Plan:
 
     def _for_part(self, level: int, part: Fraction) -> Noise:
         regions, sizes = self.hierarchy.sizes[level], self.groups.shape[1]
-        return self.split.loss.noise(self.query, self.privacy, regions, sizes, part)
+        return self.split.loss.noise(self.query, self.request.privacy, regions, sizes, part)
 
     def _intervals(
         self, measured: Measurements, levels: tuple[Ints, ...], estimate: Estimate
     ) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
-        if self.intervals == "model" and estimate.intervals:
+        if self.request.intervals == "model" and estimate.intervals:
             return estimate.intervals
-        return guaranteed(measured, levels) if METHODS[self.mechanism].model else from_noise(measured, levels)
+        return guaranteed(measured, levels) if METHODS[self.request.mechanism].model else from_noise(measured, levels)
 
     def release(self, source: Source | None = None) -> Release:
         """Draw the noise and compute the release. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
         measured = self._measured(tree, truth, source or Entropy())
-        estimate = METHODS[self.mechanism].run(measured)
+        estimate = METHODS[self.request.mechanism].run(measured)
         levels = tree.levels(estimate.leaves)
         _check(levels, measured)
         low, high = self._intervals(measured, levels, estimate)
@@ -188,109 +102,33 @@ class Plan:
         ways, look = np.zeros(self.query.of(truth[0]).shape[1], dtype=np.int64), None
         if self.split.look:
             look = look_at_root(truth[0], self.query, self.noise_of_look, source)
-            rate = self.split.loss.rate(self.query, self.privacy, truth[0].shape[1], tree.depth)
+            rate = self.split.loss.rate(self.query, self.request.privacy, truth[0].shape[1], tree.depth)
             ways = self.split.choose(look.values, tree.sizes[-1], rate)
-        return measure(tree, truth, self.query, self.noise, ways, look, self.totals == "public", source)
+        return measure(tree, truth, self.query, self.noise, ways, look, self.request.totals == "public", source)
 
 
-def plan(
-    hierarchy: Hierarchy,
-    groups: NDArray[np.int64],
-    *,
-    epsilon: Fraction | None = None,
-    rho: Fraction | None = None,
-    mechanism: str = "auto",
-    totals: Totals = "public",
-    split: tuple[Fraction, ...] | None = None,
-    sensitivity: int = 1,
-    contributions: int = 1,
-    unit: Unit = "record",
-    intervals: Intervals = "guaranteed",
-) -> Plan:
+def plan(hierarchy: Hierarchy, groups: NDArray[np.int64], request: Request) -> Plan:
     """Check everything that a release may be refused for, and divide what it costs. Arguments are those of `release`.
 
     Levels add up (sequential composition). The regions of a level are disjoint; the sensitivity is that of the whole
     level. A split by size is only for t_s, of which one record moves the same sizes at every level, and for records:
-    where a group is the unit it moves all sizes up to its own. Refusals depend on the arguments and on the shape of
+    where a group is the unit it moves all sizes up to its own. Refusals depend on the request and on the shape of
     `groups`, not on its contents, except for what no table of records can have: a number below zero, or more than 10^15
     groups.
     """
-    check(
-        epsilon=epsilon,
-        rho=rho,
-        mechanism=mechanism,
-        totals=totals,
-        split=split,
-        depth=hierarchy.depth,
-        sensitivity=sensitivity,
-        contributions=contributions,
-        unit=unit,
-        intervals=intervals,
-    )
+    request.check(hierarchy.depth)
     _check_groups(hierarchy, groups)
-    sizes, privacy = groups.shape[1], Privacy(sensitivity, contributions, unit)
-    loss = _loss(epsilon, rho)
-    query = METHODS[mechanism].query(totals == "public", privacy, sizes, loss)
-    if METHODS[mechanism].by_size and split is None and unit == "record" and query in (ABOVE, INNER):
-        divided = by_size(loss, hierarchy.depth, sizes - (query is INNER))
+    mechanism, loss, sizes = METHODS[request.mechanism], request.loss, groups.shape[1]
+    query = request.query(sizes)
+    if mechanism.by_size and request.split is None and request.unit == "record" and query in (ABOVE, INNER):
+        split = by_size(loss, hierarchy.depth, sizes - (query is INNER))
     else:
-        divided = as_asked(loss, split, hierarchy.depth)
-    planned = Plan(hierarchy, groups, mechanism, totals, query, privacy, divided, intervals)
+        split = as_asked(loss, request.split, hierarchy.depth)
+    planned = Plan(hierarchy, groups, request, query, split)
     widest = [max(of_ways, key=size) for of_ways in planned.noise]
     max(widest, key=size).check()
-    METHODS[mechanism].refuse(hierarchy.sizes, sizes, tuple(map(size, widest)))
+    mechanism.refuse(hierarchy.sizes, sizes, tuple(map(size, widest)))
     return planned
-
-
-def _loss(epsilon: Fraction | None, rho: Fraction | None) -> Loss:
-    if (epsilon is None) == (rho is None):
-        raise InvalidInput("A release costs either an epsilon or a rho.")
-    return Pure(Fraction(epsilon)) if epsilon is not None else Concentrated(Fraction(rho or 0))
-
-
-def is_gaussian_nearer(
-    *,
-    epsilon: Fraction,
-    rho: Fraction,
-    depth: int,
-    sizes: int,
-    mechanism: str,
-    totals: Totals,
-    split: tuple[Fraction, ...] | None,
-    sensitivity: int = 1,
-    contributions: int = 1,
-    unit: Unit = "record",
-    intervals: Intervals = "guaranteed",
-) -> bool:
-    """Whether Gaussian noise for rho has smaller standard deviations than Laplace noise for epsilon, in all levels
-    together. It follows from the arguments alone, which are those of `release`; what `check` refuses is no release.
-
-    What is measured may differ: then noise on n_s counts as `DEARER` times as wide. A chain is taken to have one
-    region.
-    """
-    try:
-        check(
-            epsilon=epsilon,
-            mechanism=mechanism,
-            totals=totals,
-            split=split,
-            depth=depth,
-            sensitivity=sensitivity,
-            contributions=contributions,
-            unit=unit,
-            intervals=intervals,
-        )
-    except InvalidInput:
-        return False
-    privacy, shares = Privacy(sensitivity, contributions, unit), split or (Fraction(1, depth),) * depth
-
-    def width(loss: Loss) -> float:
-        chosen = METHODS[mechanism]
-        query = chosen.query(totals == "public", privacy, sizes, loss)
-        noise = [loss.noise(query, privacy, 1, sizes, loss.total * share) for share in shares]
-        return sum(sqrt(variance(one)) for one in noise) * (DEARER if query is chosen.plain else 1)
-
-    return width(Concentrated(rho)) < width(Pure(epsilon))
 
 
 def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
@@ -335,26 +173,6 @@ def measure(
 def _drawn(noise: Noise, exact: Ints, source: Source) -> Ints:
     found: Ints = noise.draw(exact.shape, source, is_wide=False)
     return found
-
-
-def _mechanism(mechanism: str, totals: Totals) -> Mechanism:
-    chosen = named(METHODS, mechanism, kind="mechanism")
-    if totals not in RELATIONS:
-        raise InvalidInput("totals must be 'public' or 'private'.")
-    if totals == "private" and chosen.private is None:
-        raise InvalidInput(f"{mechanism} needs totals := 'public'; with private totals take auto.")
-    return chosen
-
-
-def _check_unit(totals: Totals, contributions: int, unit: Unit) -> None:
-    if unit not in ("record", "group"):
-        raise InvalidInput("unit must be 'record' or 'group'.")
-    if not 1 <= contributions <= MOST:
-        raise InvalidInput("contributions must be 1 or more, and at most 10^15: how many records one unit may have.")
-    if totals == "public" and unit == "group":
-        raise InvalidInput("Where a whole group is to be protected its existence is private: take totals 'private'.")
-    if totals == "public" and contributions > 1:
-        raise InvalidInput("Where a unit may have several records the totals must be private: take totals 'private'.")
 
 
 def _check_groups(hierarchy: Hierarchy, groups: Ints) -> None:

@@ -13,7 +13,7 @@ So they are solved at a point between the best mechanism known, at first the exp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,94 +129,133 @@ class _Sub:
         return _Cut(self._outer.T @ duals, float(duals @ fixed), part, True, duals[self._ratios :]), found
 
 
+class _Master:
+    """The master program: the rows of boundary nodes and an estimate of each part's loss, under the cuts found so far.
+
+    Its variables are the boundary's, `width` of them, and after these the estimates. place: where each boundary node's
+    row begins, shape (nodes,); -1 for internal nodes.
+    """
+
+    def __init__(self, program: Program, scaled: Scaled, boundary: Ints, insides: list[Ints], threads: int) -> None:
+        nodes, outputs = program.cost.shape
+        self.boundary, self._insides = boundary, insides
+        self.place = np.full(nodes, -1)
+        self.place[boundary] = np.arange(len(boundary)) * outputs
+        self.width = len(boundary) * outputs
+        self._variables = self.width + len(insides)
+        cost = np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))])
+        self._model = Model(cost, np.zeros(self._variables))
+        self._cuts: list[_Cut] = []
+        self._ratios = self._bind_boundary(program, scaled, threads) if len(boundary) else 0
+
+    def _bind_boundary(self, program: Program, scaled: Scaled, threads: int) -> int:
+        """Add what binds the boundary's rows by themselves; returns how many ratios of two rows are bounded.
+
+        These are edges between boundary nodes and, as initial cuts, shortest paths between them (property 3.2), without
+        those that others imply.
+        """
+        boundary = self.boundary
+        among = reduced(edges_of(program.paths[np.ix_(boundary, boundary)]), threads)
+        first, second = among.ends
+        ratios = scaled.ratios(boundary[first], boundary[second], among.length, self.place, self._variables)
+        self._model.add(ratios, upper=np.zeros(ratios.shape[0]))
+        sums = scaled.sums(boundary, self.place, self._variables)
+        self._model.add(sums, np.ones(len(boundary)), np.ones(len(boundary)))
+        return int(ratios.shape[0])
+
+    def solve(self, limits: Limits) -> Optimum | None:
+        return self._model.solve(limits.left)
+
+    def prices(self, duals: Floats) -> Floats:
+        """The price of each node's row sum, shape (nodes,), from the duals of the master's rows and of its cuts."""
+        sums = self._ratios + len(self.boundary)
+        prices = np.zeros(len(self.place))
+        prices[self.boundary] = duals[self._ratios : sums]
+        for dual, cut in zip(duals[sums:].tolist(), self._cuts, strict=True):
+            prices[self._insides[cut.part]] += max(dual, 0.0) * cut.prices
+        return prices
+
+    def add(self, cuts: list[_Cut]) -> None:
+        from scipy.sparse import csr_array
+
+        slopes = np.zeros((len(cuts), self._variables))
+        for row, cut in zip(slopes, cuts, strict=True):
+            row[: self.width] = cut.slope
+            if cut.optimality:
+                row[self.width + cut.part] = 1.0
+        self._model.add(csr_array(slopes), lower=np.array([cut.constant for cut in cuts]))
+        self._cuts += cuts
+
+
+@dataclass(frozen=True, eq=False)
+class _Mechanism:
+    """A mechanism of the scaled program. u: shape (nodes, outputs). core: the rows of boundary nodes, one by one."""
+
+    u: Floats
+    core: Floats
+    loss: float
+
+
+def _joined(scaled: Scaled, boundary: Ints, point: Floats, internal: Sequence[tuple[_Sub, Optimum]]) -> _Mechanism:
+    """The mechanism of a point, the boundary's rows, and of the best internal rows of every part there."""
+    u: Floats = np.zeros(scaled.cost.shape)
+    u[boundary] = point.reshape(-1, u.shape[1])
+    for sub, found in internal:
+        u[sub.inside] = found.x.reshape(-1, u.shape[1])
+    loss = float(scaled.cost[boundary].ravel() @ point) + sum(found.value for _, found in internal)
+    return _Mechanism(u, point, loss)
+
+
 def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition]) -> Solution:
     """Iterate until the relative gap or the time is reached.
 
     Raises InvalidInput if there was no time for a first bound.
     """
-    from scipy.sparse import csr_array
-
-    nodes, outputs = program.cost.shape
     partition, scaled = cut(program), Scaled(program)
     boundary = np.flatnonzero(partition.boundary)
     insides = [inside for inside in partition.internal if len(inside)]
-    place = np.full(nodes, -1)
-    place[boundary] = np.arange(len(boundary)) * outputs
-    width = len(boundary) * outputs
-    master = Model(
-        np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides))
-    )
-    kept = 0
-    if len(boundary):
-        # Edges between boundary nodes and, as initial cuts, shortest paths between them (property 3.2), without those
-        # that others imply.
-        among = reduced(edges_of(program.paths[np.ix_(boundary, boundary)]), limits.threads)
-        first, second = among.ends
-        ratios = scaled.ratios(boundary[first], boundary[second], among.length, place, width + len(insides))
-        master.add(ratios, upper=np.zeros(ratios.shape[0]))
-        kept = ratios.shape[0]
-        sums = scaled.sums(boundary, place, width + len(insides))
-        master.add(sums, np.ones(len(boundary)), np.ones(len(boundary)))
-    subs = [_Sub(program, scaled, inside, place, width) for inside in insides]
+    master = _Master(program, scaled, boundary, insides, limits.threads)
+    subs = [_Sub(program, scaled, inside, master.place, master.width) for inside in insides]
     history: list[Step] = []
+    start = _start(program, limits) / scaled.anchor
     # The best mechanism known; cuts are taken between it and the master's choice.
-    best = _start(program, limits) / scaled.anchor
-    upper, lower, core = float((scaled.cost * best).sum()), -np.inf, best[boundary].ravel()
+    best, lower = _Mechanism(start, start[boundary].ravel(), float((scaled.cost * start).sum())), -np.inf
     trust, idle = 0.0, 0
-    taken: list[_Cut] = []
     pricing = Pricing(program, limits)
-    while True:
-        decided = master.solve(limits.left)
-        if decided is None:
-            break
-        prices = np.zeros(nodes)
-        prices[boundary] = decided.duals[kept : kept + len(boundary)]
-        for dual, one in zip(decided.duals[kept + len(boundary) :].tolist(), taken, strict=True):
-            prices[insides[one.part]] += max(dual, 0.0) * one.prices
-        pricing.run(prices * scaled.scale, UNLIMITED)
-        lower = max(lower, pricing.bound(prices * scaled.scale) / scaled.scale)
-        wanted, guesses = decided.x[:width], decided.x[width:]
-        point = core + trust * (wanted - core)
+    while (decided := master.solve(limits)) is not None:
+        prices = master.prices(decided.duals) * scaled.scale
+        pricing.run(prices, UNLIMITED)
+        lower = max(lower, pricing.bound(prices) / scaled.scale)
+        wanted, guesses = decided.x[: master.width], decided.x[master.width :]
+        point = best.core + trust * (wanted - best.core)
         answers = [sub.answer(point, part, limits) for part, sub in enumerate(subs)]
         optima = [found for _, found in answers if found is not None]
         if len(optima) == len(subs):
-            value = float(scaled.cost[boundary].ravel() @ point) + sum(found.value for found in optima)
-            if value < upper:
-                u = np.zeros((nodes, outputs))
-                u[boundary] = point.reshape(-1, outputs)
-                for sub, found in zip(subs, optima, strict=True):
-                    u[sub.inside] = found.x.reshape(-1, outputs)
-                best, upper, core = u, value, point
+            found = _joined(scaled, boundary, point, list(zip(subs, optima, strict=True)))
+            best = found if found.loss < best.loss else best
             trust = max(trust, _TRUST)
         else:
             # The point is infeasible: move it closer to the best mechanism.
             trust = trust / 2 if trust > _NEAR else _TRUST
-        step = Step(len(history) + 1, upper * scaled.scale, lower * scaled.scale)
+        step = Step(len(history) + 1, best.loss * scaled.scale, lower * scaled.scale)
         idle = idle + 1 if history and history[-1].gap <= step.gap * (1 + _PROGRESS) else 0
         history.append(step)
         limits.tell(step)
-        cuts = [cut for cut, _ in answers if cut is not None and cut.violated(wanted, guesses)]
-        if relative_gap(upper, lower) <= limits.gap or limits.expired or idle > _PATIENCE:
+        if relative_gap(best.loss, lower) <= limits.gap or limits.expired or idle > _PATIENCE:
             break
-        if not cuts:
+        if cuts := [cut for cut, _ in answers if cut is not None and cut.violated(wanted, guesses)]:
+            master.add(cuts)
+        elif trust == 1.0:
+            break
+        else:
             # No cut excludes the master's choice: move the point farther, at last to the choice itself.
-            if trust == 1.0:
-                break
             trust = 1.0 if trust > _CLOSE else (1 + trust) / 2
-            continue
-        slopes = np.zeros((len(cuts), width + len(insides)))
-        for row, one in zip(slopes, cuts, strict=True):
-            row[:width] = one.slope
-            if one.optimality:
-                row[width + one.part] = 1.0
-        master.add(csr_array(slopes), lower=np.array([one.constant for one in cuts]))
-        taken += cuts
     if lower == -np.inf:
         raise InvalidInput(
             "The method 'benders' had no bound when the time was up or its solver gave up: "
             "take method := 'columns', or a longer time_limit."
         )
-    return Solution(best * scaled.anchor, lower * scaled.scale, tuple(history))
+    return Solution(best.u * scaled.anchor, lower * scaled.scale, tuple(history))
 
 
 def _start(program: Program, limits: Limits) -> Floats:

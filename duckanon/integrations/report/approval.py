@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from duckanon.integrations.plots.style import printable
 from duckanon.integrations.report.assessment import WITH_SUPPRESSED_CELLS, Exported, Released
 from duckanon.integrations.report.facts import Facts
+from duckanon.integrations.report.templates import templates
 from duckanon.integrations.report.translations import Catalogue
 from duckanon.integrations.usefulness import Usefulness
 
@@ -61,25 +57,8 @@ def sheets(facts: Facts, told: Catalogue) -> list[Sheet]:
 
 def approval(facts: Facts, told: Catalogue) -> str:
     """The page as HTML, in the language of the catalogue."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("approval.html").render(
-        _=told.gettext,
-        language=told.language,
-        facts=facts,
-        sheets=sheets(facts, told),
-        style=Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
-    )
-
-
-def _shown(value: Any) -> Any:
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    page = templates().get_template("approval.html")
+    return page.render(_=told.gettext, language=told.language, facts=facts, sheets=sheets(facts, told))
 
 
 def _records(one: Released, useful: Usefulness | None, file: Exported | None, facts: Facts, told: Catalogue) -> Sheet:

@@ -1,19 +1,14 @@
-"""The page: facts as HTML. The template engine escapes every text, and the page loads nothing from the network.
-
-Jinja2 is used, not string.Template, because it escapes every value by default.
-"""
+"""The page: facts as HTML. The template engine escapes every text, and the page loads nothing from the network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from duckanon.integrations.plots.style import printable
 from duckanon.integrations.report.facts import Facts
+from duckanon.integrations.report.templates import templates
 from duckanon.integrations.results import figure
 
 # The page shows the last lines of the ledger; privacy_ledger() returns all of them.
@@ -32,14 +27,7 @@ _RISK = {
 
 def page(facts: Facts, record: Mapping[str, Any] | None = None) -> str:
     """The HTML page. record: of the files that leave, if there is one."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     environment.filters["figure"] = lambda value, name: figure(name, value)
     pictures = [
         (caption, picture.says, Markup(picture.inline(f"picture{i}-")))  # noqa: S704 - matplotlib escapes its texts
@@ -51,7 +39,6 @@ def page(facts: Facts, record: Mapping[str, Any] | None = None) -> str:
         pictures=pictures,
         releases=_releases(facts),
         lines=list(reversed(facts.ledger))[:_MOST_LINES],
-        style=Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         risk=_RISK,
         record=record,
     )
@@ -66,12 +53,3 @@ def _releases(facts: Facts) -> list[tuple[str, str]]:
     ]
     shares = [(one.label, f"shares of {one.figures['n']:,} records") for one in found.shares]
     return [*copies, *shares, *((one.table, one.what) for one in found.noisy)]
-
-
-def _finalize(value: Any) -> Any:
-    """A value as the page shows it: control characters escaped, NULL as an empty text."""
-    if value is None:
-        return ""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value)
-    return value

@@ -138,7 +138,7 @@ def _recorded(
         stored = governance.stored(name, lookup, content)
         if stored is None:
             with staging.claimed(call.spark, path):
-                stored = governance.stored_or_drawn(
-                    name, lookup, content, charged(named, epsilon), draw, action="perturb", exposed=True
+                stored = governance.stored_or_perturbed(
+                    name, lookup, content, charged(named, epsilon), draw, exposed=True
                 )
     return str(stored[0].as_py())

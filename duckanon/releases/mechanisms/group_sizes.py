@@ -26,7 +26,7 @@ def noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, so
     leaves = forms.form(con, question)
     ranks = ranks_of(leaves, len(question.hierarchy))
     parents = tuple(parents_of(upper, lower) for upper, lower in pairwise(ranks))
-    released = plan(Hierarchy(parents), exact_sizes(con, question, len(leaves)), **question.engine).release(source)
+    released = plan(Hierarchy(parents), exact_sizes(con, question, len(leaves)), question.engine).release(source)
     tables = [
         level_rows(question, leaves, ranks, level, one.groups, one.low, one.high)
         for level, one in enumerate(released.levels)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE
 from duckanon.engines.groups.region_totals import _estimate, _estimate_plain
 from duckanon.engines.groups.relaxed_least_squares import downwards, upwards
-from duckanon.engines.groups.release import Intervals, Totals, release
+from duckanon.engines.groups.release import release
+from duckanon.engines.groups.request import Intervals, Request, Totals
 from duckanon.engines.noise import Laplace
 from duckanon.engines.randomness import double_geometric
 from tests.amounts import many
@@ -372,7 +374,7 @@ def test_intervals_hold_what_they_promise(epsilon: Fraction, totals: Totals, int
     covered: list[list[float]] = [[], [], []]
     for seed in range(12):
         tree, groups = simulated(seed)
-        found = release(tree, groups, epsilon=epsilon, totals=totals, intervals=intervals, source=Seeded(seed))
+        found = release(tree, groups, Request(epsilon=epsilon, totals=totals, intervals=intervals), source=Seeded(seed))
         for level, (ours, truth) in enumerate(zip(found.levels, tree.levels(groups), strict=True)):
             inside = (ours.low <= truth) & (truth <= ours.high)
             covered[level] += inside[truth > 0].tolist()
@@ -386,7 +388,7 @@ def test_intervals_of_the_others(name: str) -> None:
     inside = []
     for seed in range(2):
         tree, groups = simulated(seed, sizes=6)
-        found = release(tree, groups, epsilon=Fraction(1, 2), mechanism=name, source=Seeded(seed))
+        found = release(tree, groups, Request(epsilon=Fraction(1, 2), mechanism=name), source=Seeded(seed))
         for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
             inside += ((ours.low <= truth) & (truth <= ours.high)).reshape(-1).tolist()
     assert 0.94 < np.mean(inside) < 0.995
@@ -399,10 +401,8 @@ def test_whole_groups_need_noise_on_counts(epsilon: Fraction) -> None:
     truth = tree.levels(groups)
 
     def errors(name: str, seed: int, contributions: int) -> np.ndarray:
-        found = release(
-            tree, groups, epsilon=epsilon, mechanism=name, totals="private", unit="group",
-            contributions=contributions, source=Seeded(seed),
-        )  # fmt: skip
+        given: dict[str, Any] = {"totals": "private", "unit": "group", "contributions": contributions}
+        found = release(tree, groups, Request(epsilon=epsilon, mechanism=name, **given), Seeded(seed))
         return np.array([np.abs(ours.groups - level).sum() for ours, level in zip(found.levels, truth, strict=True)])
 
     auto, topdown = (np.mean([errors(name, seed, 12) for seed in range(3)], axis=0) for name in ("auto", "topdown"))
@@ -419,7 +419,7 @@ def test_auto_is_the_most_accurate() -> None:
                 [
                     [np.abs(ours.groups - level).sum() for ours, level in zip(found.levels, truth, strict=True)]
                     for seed in range(3)
-                    for found in [release(tree, groups, epsilon=epsilon, mechanism=name, source=Seeded(seed))]
+                    for found in [release(tree, groups, Request(epsilon=epsilon, mechanism=name), source=Seeded(seed))]
                 ],
                 axis=0,
             )
@@ -433,7 +433,7 @@ def test_auto_is_the_most_accurate() -> None:
 def test_one_child_and_one_size() -> None:
     """Where the margins leave no choice, nothing is left to chance."""
     tree = Hierarchy((np.array([0]), np.array([0, 0])))
-    found = release(tree, np.array([[7], [3]]), epsilon=Fraction(1, 100), source=Seeded(1))
+    found = release(tree, np.array([[7], [3]]), Request(epsilon=Fraction(1, 100)), source=Seeded(1))
     assert [level.groups.tolist() for level in found.levels] == [[[10]], [[10]], [[7], [3]]]
-    empty = release(tree, np.zeros((2, 4), dtype=np.int64), epsilon=Fraction(1), source=Seeded(1))
+    empty = release(tree, np.zeros((2, 4), dtype=np.int64), Request(epsilon=Fraction(1)), source=Seeded(1))
     assert not empty.levels[2].groups.any()

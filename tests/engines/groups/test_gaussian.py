@@ -18,7 +18,8 @@ from duckanon.engines.groups.draws import WINDOWS, beyond, quantiles, reach, var
 from duckanon.engines.groups.loss import Concentrated, Pure
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, HISTOGRAM, INNER, Query
-from duckanon.engines.groups.release import Plan, is_gaussian_nearer, plan, release
+from duckanon.engines.groups.release import Plan, plan, release
+from duckanon.engines.groups.request import Request
 from duckanon.engines.groups.split import LEAST, Split, by_size
 from duckanon.engines.noise import Gaussian
 from duckanon.errors import DuckanonError, InvalidInput
@@ -48,7 +49,7 @@ def test_all_neighbours_of_a_small_table(tree: str, given: dict[str, Any], name:
         if step == 2 and given == UNITS[2]:
             continue
         groups = np.full((TREES[tree].sizes[-1], 4), 3)
-        made = plan(TREES[tree], groups, rho=RHO, mechanism=name, totals="private", sensitivity=step, **given)
+        made = plan(TREES[tree], groups, Request(rho=RHO, mechanism=name, totals="private", sensitivity=step, **given))
         found = worst(made, of_units(groups, step, given["contributions"], given["unit"]))
         if made.query is HISTOGRAM or given["unit"] == "group":
             assert found == RHO
@@ -60,7 +61,7 @@ def test_all_neighbours_of_a_small_table(tree: str, given: dict[str, Any], name:
 @pytest.mark.parametrize("name", METHODS)
 def test_all_neighbours_with_public_totals(name: str) -> None:
     groups = np.full((3, 4), 3)
-    made = plan(TREES["deep"], groups, rho=RHO, mechanism=name)
+    made = plan(TREES["deep"], groups, Request(rho=RHO, mechanism=name))
     assert worst(made, list(neighbours(groups, 1, private=False))) == RHO
 
 
@@ -72,14 +73,14 @@ def test_all_neighbours_of_a_split_by_size(tree: str, contributions: int, totals
     if totals == "public" and contributions > 1:
         return
     groups = np.full((TREES[tree].sizes[-1], 9), 3)
-    made = plan(TREES[tree], groups, rho=RHO, totals=totals, contributions=contributions)
+    made = plan(TREES[tree], groups, Request(rho=RHO, totals=totals, contributions=contributions))
     assert len(made.split.ways) > 1
     found = [
         one for one in of_units(groups, 1, contributions, "record") if totals == "private" or one.sum() == groups.sum()
     ]
     assert worst(made, found) == RHO
     # With noise for one record, or with ways that cost more, the same count says so.
-    thin = replace(made, privacy=replace(made.privacy, contributions=1))
+    thin = replace(made, request=replace(made.request, contributions=1))
     assert worst(thin, found) == RHO * contributions**2
 
 
@@ -87,7 +88,7 @@ def test_all_neighbours_of_a_split_by_size(tree: str, contributions: int, totals
 def test_noise_that_adds_records_up_as_if_they_were_apart_is_rejected(given: dict[str, Any]) -> None:
     """R records of a unit in groups of one size and region move one entry by R: R^2, and not R."""
     groups = np.full((3, 4), 3)
-    made = plan(TREES["deep"], groups, rho=RHO, mechanism="c_dp", totals="private", **given)
+    made = plan(TREES["deep"], groups, Request(rho=RHO, mechanism="c_dp", totals="private", **given))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Query, "squares", lambda query, privacy, *more: query.distance(privacy, *more))
         # Made anew, since a plan keeps its noise.
@@ -100,11 +101,11 @@ def test_ways_that_do_not_add_up_are_a_bug() -> None:
     with pytest.raises(DuckanonError, match="The parts of rho do not add up"):
         Split(loss, ways, RHO / 100)
     with pytest.raises(InvalidInput, match="rho must be positive"):
-        plan(TREES["deep"], np.full((3, 4), 3), rho=Fraction(0))
+        plan(TREES["deep"], np.full((3, 4), 3), Request(rho=Fraction(0)))
     neither_or_both: list[dict[str, Any]] = [{}, {"rho": RHO, "epsilon": RHO}]
     for both in neither_or_both:
         with pytest.raises(InvalidInput, match="either an epsilon or a rho"):
-            plan(TREES["deep"], np.full((3, 4), 3), **both)
+            plan(TREES["deep"], np.full((3, 4), 3), Request(**both))
 
 
 # --- how rho is divided -----------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ def test_equal_noise_chooses_the_same_ways() -> None:
 
 
 def _privacy() -> Any:
-    return plan(TREES["deep"], np.full((3, 4), 3), rho=RHO).privacy
+    return plan(TREES["deep"], np.full((3, 4), 3), Request(rho=RHO)).request.privacy
 
 
 # --- which noise ------------------------------------------------------------------------------------------------------
@@ -161,42 +162,37 @@ def test_noise_on_counts_from_above_gives_way_where_it_is_wider() -> None:
         (5, HISTOGRAM, HISTOGRAM),
     ):
         groups = np.full((3, 9), 3)
-        assert plan(TREES["deep"], groups, epsilon=Fraction(1), sensitivity=step).query is pure
-        assert plan(TREES["deep"], groups, rho=Fraction(1), sensitivity=step).query is gaussian
+        assert plan(TREES["deep"], groups, Request(epsilon=Fraction(1), sensitivity=step)).query is pure
+        assert plan(TREES["deep"], groups, Request(rho=Fraction(1), sensitivity=step)).query is gaussian
 
 
 def test_the_narrower_noise_is_taken() -> None:
     """A whole budget of (1, 1e-9) buys narrower pure noise, half of it narrower Gaussian noise; whichever it is has
     the smaller variance."""
     known = renyi(Fraction(1), Fraction(1, 10**9))
-    shape: dict[str, Any] = {"depth": 3, "sizes": 20}
-    given: dict[str, Any] = {"mechanism": "auto", "totals": "private", "split": None}
     seen = []
     for part, contributions in product((1, 2, 4, 10, 100), (1, 5)):
         price = known.capacity / part
-        paid: dict[str, Any] = {"epsilon": known.pure(price), "rho": known.rho(price)}
-        is_gaussian = is_gaussian_nearer(**paid, **shape, **given, contributions=contributions)
-        sides = [
-            variance(plan(TREES["deep"], np.zeros((3, 4), np.int64), **{name: paid[name]}, totals="private",
-                          contributions=contributions).noise[0][0])
-            for name in ("epsilon", "rho")
-        ]  # fmt: skip
+        pure = Request(epsilon=known.pure(price), totals="private", contributions=contributions)
+        gaussian = replace(pure, epsilon=None, rho=known.rho(price))
+        is_gaussian = pure.is_gaussian_nearer(known.rho(price), 3, 20)
+        sides = [variance(plan(TREES["deep"], np.zeros((3, 4), np.int64), one).noise[0][0]) for one in (pure, gaussian)]
         assert is_gaussian == (sides[1] < sides[0])
         seen.append((part, is_gaussian))
     assert set(seen) == {(1, False), (2, True), (4, True), (10, True), (100, True)}
     # What `check` refuses is no release.
-    assert not is_gaussian_nearer(**paid, **shape, **{**given, "mechanism": "chain"})
+    assert not replace(pure, mechanism="chain").is_gaussian_nearer(known.rho(price), 3, 20)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_mechanism_releases_what_adds_up(name: str) -> None:
     tree, groups = TREES["deep"], np.array([[900, 40, 3, 0], [5, 400, 0, 1], [70, 70, 2, 2]])
-    found = release(tree, groups, rho=Fraction(10**6), mechanism=name, source=Seeded(1))
+    found = release(tree, groups, Request(rho=Fraction(10**6), mechanism=name), source=Seeded(1))
     for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
         assert (ours.groups == truth).all()
         assert (ours.low <= truth).all()
         assert (truth <= ours.high).all()
-    noisy = release(tree, groups, rho=Fraction(1, 50), mechanism=name, source=Seeded(1))
+    noisy = release(tree, groups, Request(rho=Fraction(1, 50), mechanism=name), source=Seeded(1))
     assert any((ours.groups != truth).any() for ours, truth in zip(noisy.levels, tree.levels(groups), strict=True))
 
 

@@ -15,7 +15,8 @@ from duckanon.engines.groups import acceptance_regions, confidence_intervals, dr
 from duckanon.engines.groups.acceptance_regions import VARIANCES, Tables, ends, table, tables
 from duckanon.engines.groups.draws import WINDOWS, Draws, quantiles, reach, size
 from duckanon.engines.groups.hierarchy import Hierarchy
-from duckanon.engines.groups.release import Totals, release
+from duckanon.engines.groups.release import release
+from duckanon.engines.groups.request import Request, Totals
 from duckanon.engines.noise import Gaussian, Laplace, Noise
 from tests.amounts import LONG, many
 from tests.engines.seeded import Seeded
@@ -258,7 +259,7 @@ def misses(table: str, runs: int, **given: Any) -> list[np.ndarray]:
     truth = tree.levels(groups)
     found = [np.zeros(level.shape, dtype=np.int64) for level in truth]
     for seed in range(runs):
-        levels = release(tree, groups, source=Seeded(seed), **given).levels
+        levels = release(tree, groups, Request(**given), source=Seeded(seed)).levels
         for count, ours, level in zip(found, levels, truth, strict=True):
             count += (level < ours.low) | (level > ours.high)
     return found
@@ -332,12 +333,12 @@ def test_sparse_sizes_are_bounded_by_their_parents(totals: Totals, monkeypatch: 
         return found
 
     monkeypatch.setattr(confidence_intervals, "_bounded_by_parents", chosen)
-    taken = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(8)).levels
+    taken = release(tree, groups, Request(epsilon=Fraction(1, 10), totals=totals), source=Seeded(8)).levels
     assert seen[2].sum() > 20
     assert not seen[0].any()
     assert not seen[2][:2].any()
     monkeypatch.setattr(confidence_intervals, "_bounded_by_parents", lambda *_: np.zeros(60, dtype=bool))
-    own = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(8)).levels
+    own = release(tree, groups, Request(epsilon=Fraction(1, 10), totals=totals), source=Seeded(8)).levels
     ours, theirs = ((one[2].high - one[2].low)[:, seen[2]] for one in (taken, own))
     assert ours.mean() < 0.9 * theirs.mean()
     assert (taken[2].groups == own[2].groups).all()
@@ -346,7 +347,7 @@ def test_sparse_sizes_are_bounded_by_their_parents(totals: Totals, monkeypatch: 
 def test_without_noise_nothing_is_left_open() -> None:
     tree, groups = TABLES["scattered"]
     for kind in KINDS:
-        found = release(tree, groups, epsilon=Fraction(10**7), source=Seeded(1), **kind)
+        found = release(tree, groups, Request(epsilon=Fraction(10**7), **kind), source=Seeded(1))
         for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
             assert (ours.low == truth).all()
             assert (ours.high == truth).all()
@@ -354,6 +355,6 @@ def test_without_noise_nothing_is_left_open() -> None:
 
 def test_noise_that_drowns_everything() -> None:
     tree, groups = TABLES["odd"]
-    found = release(tree, groups, epsilon=Fraction(1, 10**12), source=Seeded(1)).levels[1]
+    found = release(tree, groups, Request(epsilon=Fraction(1, 10**12)), source=Seeded(1)).levels[1]
     assert (found.low == 0).all()
     assert (found.high == 100).all()

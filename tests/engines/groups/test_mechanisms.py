@@ -14,7 +14,8 @@ from duckanon.engines.groups.isotonic_regression import pool, whole_rows
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
-from duckanon.engines.groups.release import Totals, release
+from duckanon.engines.groups.release import release
+from duckanon.engines.groups.request import Request, Totals
 from duckanon.engines.groups.topdown import nearest
 from duckanon.engines.noise import Laplace
 from tests.amounts import many
@@ -189,9 +190,7 @@ def test_promises(name: str, totals: Totals) -> None:
         found = release(
             tree,
             groups,
-            epsilon=Fraction(2),
-            mechanism=name,
-            totals=totals,
+            Request(epsilon=Fraction(2), mechanism=name, totals=totals),
             source=Seeded(seed),
         )
         assert tuple(len(level.groups) for level in found.levels) == tree.sizes

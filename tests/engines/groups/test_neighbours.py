@@ -21,7 +21,8 @@ from duckanon.engines.groups.loss import Pure
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import CHAIN, HISTOGRAM, Query
-from duckanon.engines.groups.release import Plan, Totals, plan, release
+from duckanon.engines.groups.release import Plan, plan, release
+from duckanon.engines.groups.request import Request, Totals
 from duckanon.engines.groups.split import Split
 from duckanon.engines.noise import Noise
 from duckanon.errors import DuckanonError
@@ -49,11 +50,10 @@ def pair(totals: Totals) -> tuple[np.ndarray, np.ndarray]:
 def seen(name: str, totals: Totals, groups: np.ndarray, runs: int, seed: int, **given: Any) -> np.ndarray:
     """What may tell the two apart, a column each: all numbers of the release, and its sums from either end."""
     source = Seeded(seed)
+    request = Request(epsilon=EPSILON, mechanism=name, totals=totals, split=SPLIT, **given)
     rows = []
     for _ in range(runs):
-        found = release(
-            TREES["eight"], groups, epsilon=EPSILON, mechanism=name, totals=totals, split=SPLIT, source=source, **given
-        )
+        found = release(TREES["eight"], groups, request, source)
         leaves = found.levels[-1].groups
         running = np.cumsum(leaves.T.reshape(-1))
         rows.append(
@@ -107,7 +107,7 @@ def test_all_neighbours_of_a_small_table(tree: str, given: dict[str, Any], name:
             continue
         groups = np.full((TREES[tree].sizes[-1], 4), 3)
         planned = plan(
-            TREES[tree], groups, epsilon=EPSILON, mechanism=name, totals="private", sensitivity=step, **given
+            TREES[tree], groups, Request(epsilon=EPSILON, mechanism=name, totals="private", sensitivity=step, **given)
         )
         assert worst(planned, step, **given) == EPSILON
 
@@ -116,10 +116,10 @@ def test_all_neighbours_of_a_small_table(tree: str, given: dict[str, Any], name:
 def test_noise_for_one_record_is_rejected(given: dict[str, Any]) -> None:
     """Were the noise that of one record, or of a group of one: the same test says so."""
     groups = np.full((3, 4), 3)
-    thin = plan(TREES["deep"], groups, epsilon=EPSILON, mechanism="c_dp", totals="private")
+    thin = plan(TREES["deep"], groups, Request(epsilon=EPSILON, mechanism="c_dp", totals="private"))
     assert worst(thin, 1, **given) == given["contributions"] * EPSILON
     # A whole group is one entry of n_s: half of what a record's noise on n_s allows for.
-    thin = plan(TREES["deep"], groups, epsilon=EPSILON, mechanism="h_dp", totals="private")
+    thin = plan(TREES["deep"], groups, Request(epsilon=EPSILON, mechanism="h_dp", totals="private"))
     expected = given["contributions"] if given["unit"] == "record" else Fraction(1, 2)
     assert worst(thin, 1, **given) == expected * EPSILON
 
@@ -133,7 +133,7 @@ def by_size(tree: str, epsilon: Fraction = EPSILON, **given: Any) -> Plan:
     """Regions with as many sizes as a look needs; most have groups, and of the larger sizes none has."""
     groups = np.full((TREES[tree].sizes[-1], WIDE), 3)
     groups[:, 4:] = [1, 0, 0, 0, 0]
-    return plan(TREES[tree], groups, epsilon=epsilon, **given)
+    return plan(TREES[tree], groups, Request(epsilon=epsilon, **given))
 
 
 class Recorded:
@@ -174,7 +174,7 @@ def losses(planned: Plan, outcome: np.ndarray, monkeypatch: pytest.MonkeyPatch, 
     )
     found = []
     for other in of_units(planned.groups, **given):
-        if planned.totals == "public" and other.sum() != planned.groups.sum():
+        if planned.request.totals == "public" and other.sum() != planned.groups.sum():
             continue
         again, theirs = measured(replace(planned, groups=other), outcome, monkeypatch)
         if again.draws != noise.draws or (theirs.ways != seen.ways).any():
@@ -226,7 +226,7 @@ def worst_of_all(planned: Plan, **unit: Any) -> Fraction:
     return max(
         privacy_loss(planned, before, tree.levels(other))
         for other in of_units(planned.groups, **unit)
-        if planned.totals == "private" or other.sum() == planned.groups.sum()
+        if planned.request.totals == "private" or other.sum() == planned.groups.sum()
     )
 
 
@@ -267,7 +267,7 @@ def test_where_a_look_cannot_help_there_is_none() -> None:
     """By public facts alone: one level, noise on n_s, whole groups, few sizes, a split that is given."""
     assert by_size("deep").split.look == EPSILON / 50
     assert len(by_size("deep").split.ways) > 1
-    few, root = plan(TREES["deep"], np.full((3, 4), 3), epsilon=EPSILON), by_size("root")
+    few, root = plan(TREES["deep"], np.full((3, 4), 3), Request(epsilon=EPSILON)), by_size("root")
     named = by_size("deep", split=(Fraction(1, 3),) * 3)
     histogram = by_size("deep", sensitivity=3)
     group = by_size("deep", totals="private", unit="group", contributions=1)

@@ -13,7 +13,8 @@ from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Estimate
 from duckanon.engines.groups.methods import METHODS
-from duckanon.engines.groups.release import RELATIONS, plan, relation, release
+from duckanon.engines.groups.release import plan, release
+from duckanon.engines.groups.request import RELATIONS, Request, relation
 from duckanon.engines.noise import Laplace
 from duckanon.errors import DuckanonError, InvalidInput
 from tests.amounts import many
@@ -26,10 +27,10 @@ GROUPS = np.arange(12, dtype=np.int64).reshape(3, 4)
 
 
 def test_charges_add_up_exactly() -> None:
-    third = release(TREE, GROUPS, epsilon=Fraction(1, 10), source=Seeded(1)).split
+    third = release(TREE, GROUPS, Request(epsilon=Fraction(1, 10)), source=Seeded(1)).split
     assert third.ways == ((Fraction(1, 30),) * 3,)
     split = (Fraction(1, 7), Fraction(2, 7), Fraction(4, 7))
-    found = release(TREE, GROUPS, epsilon=Fraction(1, 10), split=split, source=Seeded(1)).split
+    found = release(TREE, GROUPS, Request(epsilon=Fraction(1, 10), split=split), source=Seeded(1)).split
     assert found.ways == (tuple(share / 10 for share in split),)
     assert third.look == found.look == 0
 
@@ -38,16 +39,16 @@ def test_charges_add_up_exactly() -> None:
 @pytest.mark.parametrize("step", [1, 3])
 def test_noise_has_the_scale_that_the_charge_needs(name: str, step: int) -> None:
     charges = (Fraction(1, 10), Fraction(2, 10), Fraction(7, 10))
-    found = plan(TREE, GROUPS, epsilon=Fraction(1), mechanism=name, split=charges, sensitivity=step)
+    found = plan(TREE, GROUPS, Request(epsilon=Fraction(1), mechanism=name, split=charges, sensitivity=step))
     assert found.split.ways == (charges,)
     expected = {"histogram": (2, 2, 2), "chain": (step, 2 * step, 3 * step)}.get(found.query.name, (step,) * 3)
     assert found.noise == tuple((Laplace(s / charge),) for s, charge in zip(expected, charges, strict=True))
 
 
 def test_a_release_depends_on_the_source_alone() -> None:
-    first, again = (release(TREE, GROUPS, epsilon=Fraction(1, 2), source=Seeded(4)) for _ in range(2))
+    first, again = (release(TREE, GROUPS, Request(epsilon=Fraction(1, 2)), source=Seeded(4)) for _ in range(2))
     assert all((a.groups == b.groups).all() for a, b in zip(first.levels, again.levels, strict=True))
-    fresh = [release(TREE, GROUPS * 1000, epsilon=Fraction(1, 100)).levels[2].groups for _ in range(2)]
+    fresh = [release(TREE, GROUPS * 1000, Request(epsilon=Fraction(1, 100))).levels[2].groups for _ in range(2)]
     assert (fresh[0] != fresh[1]).any()
 
 
@@ -56,7 +57,7 @@ def test_regions_keep_their_numbers() -> None:
     tree = Hierarchy((np.array([0, 0, 0]), np.array([2, 0, 1, 0, 2])))
     groups = np.array([[900, 1], [5, 400], [70, 70], [1, 2], [3, 999]])
     for name in METHODS:
-        found = release(tree, groups, epsilon=Fraction(1000), mechanism=name, source=Seeded(1))
+        found = release(tree, groups, Request(epsilon=Fraction(1000), mechanism=name), source=Seeded(1))
         for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
             assert np.abs(ours.groups - truth).max() <= 2, name
 
@@ -93,9 +94,9 @@ def test_bad_arguments(arguments: dict[str, Any], words: str) -> None:
         def octets(self, count: int) -> bytes:
             raise AssertionError("noise was drawn")
 
-    arguments = {"groups": GROUPS, "epsilon": Fraction(1), "source": Untouched(), **arguments}
+    arguments = {"epsilon": Fraction(1), **arguments}
     with pytest.raises(InvalidInput, match=words):
-        release(TREE, arguments.pop("groups"), **arguments)
+        release(TREE, arguments.pop("groups", GROUPS), Request(**arguments), Untouched())
 
 
 @pytest.mark.parametrize("wrong", [np.full((3, 4), -1), np.full((3, 4), 1), GROUPS.astype(float)])
@@ -103,7 +104,7 @@ def test_a_broken_mechanism_releases_nothing(wrong: np.ndarray, monkeypatch: pyt
     broken = replace(METHODS["topdown"], run=lambda _: Estimate(wrong))
     monkeypatch.setitem(methods.METHODS, "topdown", broken)
     with pytest.raises(DuckanonError, match="nothing was released"):
-        release(TREE, GROUPS, epsilon=Fraction(1), mechanism="topdown")
+        release(TREE, GROUPS, Request(epsilon=Fraction(1), mechanism="topdown"))
 
 
 def test_relations_say_what_is_public() -> None:
@@ -132,7 +133,7 @@ def test_auto_takes_the_noise_that_costs_least() -> None:
         ({"totals": "private", "contributions": 40, "unit": "group"}, "histogram"),
         ({"totals": "private", "contributions": 1, "unit": "group"}, "above"),
     ):
-        assert plan(TREE, GROUPS, epsilon=Fraction(1), **arguments).query.name == expected
+        assert plan(TREE, GROUPS, Request(epsilon=Fraction(1), **arguments)).query.name == expected
 
 
 EXTREMES = st.sampled_from(["one", "all", "few", "wide", "top"])
@@ -172,7 +173,7 @@ def test_nothing_is_refused_because_of_the_records(
     """Whatever they are, up to 10^15 groups in all: an error would tell of them."""
     groups = extreme(kind, tree.sizes[-1], sizes, np.random.default_rng(seed))
     totals: Any = "private" if "contributions" in given else ["public", "private"][seed % 2]
-    found = plan(tree, groups, epsilon=Fraction(10) ** power, totals=totals, intervals=intervals, **given)
+    found = plan(tree, groups, Request(epsilon=Fraction(10) ** power, totals=totals, intervals=intervals, **given))
     for level in found.release(Seeded(seed)).levels:
         assert (level.low >= 0).all()
         assert (level.low <= level.groups).all()
@@ -182,13 +183,13 @@ def test_nothing_is_refused_because_of_the_records(
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in {"h_exact", "c_exact"}])
 def test_extremes_of_epsilon(name: str) -> None:
     """So large that there is no noise, and so small that there is nothing else."""
-    found = release(TREE, GROUPS, epsilon=Fraction(10**9), mechanism=name, source=Seeded(1))
+    found = release(TREE, GROUPS, Request(epsilon=Fraction(10**9), mechanism=name), source=Seeded(1))
     assert all((ours.groups == truth).all() for ours, truth in zip(found.levels, TREE.levels(GROUPS), strict=True))
-    tiny = release(TREE, GROUPS, epsilon=Fraction(1, 100), mechanism=name, source=Seeded(1))
+    tiny = release(TREE, GROUPS, Request(epsilon=Fraction(1, 100), mechanism=name), source=Seeded(1))
     assert tiny.levels[0].groups.sum() == GROUPS.sum()
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [("h_dp", 9), ("c_dp", 9), ("h_exact", 5), ("c_exact", 5)])
 def test_too_much_noise_for_tables_and_programs(name: str, epsilon: int) -> None:
     with pytest.raises(InvalidInput, match="auto"):
-        plan(TREE, GROUPS, epsilon=Fraction(1, 10**epsilon), mechanism=name)
+        plan(TREE, GROUPS, Request(epsilon=Fraction(1, 10**epsilon), mechanism=name))

@@ -40,8 +40,8 @@ _SMOOTHING = 0.6
 _ZERO = -1e-9
 # A bound that is short of a loss by no more than this share of it meets it: prices are rounded to grains.
 _MET = 1e-7
-# The share of a time limit for the prices to begin with.
-_FIRST = 0.4
+# The shares of a time limit for the prices to begin with, and at which the bound, and a good partition, are left alone.
+_FIRST, _BOUNDED, _PICKED = 0.4, 0.6, 0.8
 # Classes that each search of a pricing round hands over at most.
 _KEPT = 3
 # Classes of each seed from which a partition is picked, one try after the other while the gap is larger than a share.
@@ -69,6 +69,31 @@ class Solution:
         return self.bound >= self.loss - _MET * max(1.0, self.loss)
 
 
+@dataclass(frozen=True)
+class _Clock:
+    """How long the method may take. seconds: inf without a limit. until: a time of the monotonic clock."""
+
+    seconds: float
+    until: float
+
+    @classmethod
+    def started(cls, seconds: float | None) -> _Clock:
+        return cls(inf, inf) if seconds is None else cls(seconds, monotonic() + seconds)
+
+    @property
+    def is_limited(self) -> bool:
+        return self.until < inf
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self.until - monotonic()
+
+    def over(self, share: float) -> bool:
+        """Whether that share of the time is gone."""
+        return self.is_limited and self.left < (1 - share) * self.seconds
+
+
 class _Classes:
     """The classes made so far, and the linear program over them."""
 
@@ -92,13 +117,19 @@ class _Classes:
         self._highs.addCol(cost, 0.0, self._infinity, len(rows), rows, np.ones(len(rows)))
         return True
 
+    def add_all(self, labels: Labels, costs: Floats) -> None:
+        """Add the classes of a partition. costs: what each loses."""
+        edges, inside = _edges(labels), by_label(labels)
+        for c, cost in enumerate(costs):
+            self.add(tuple(inside[edges[c] : edges[c + 1]].tolist()), float(cost))
+
     def prices(self) -> tuple[float, Floats]:
         """The linear program's value, and the price of each record."""
         solve(self._highs)
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
 
 
-def _pick(classes: dict[tuple[int, ...], float], prices: Floats, until: float | None) -> tuple[Labels | None, float]:
+def _pick(classes: dict[tuple[int, ...], float], prices: Floats, clock: _Clock) -> tuple[Labels | None, float]:
     """The best partition out of the given classes, by an integer program, and a lower bound on any made of them.
 
     prices: shape (n,), of the records. Less these, what the classes of a partition lose adds up to its loss less the
@@ -113,7 +144,7 @@ def _pick(classes: dict[tuple[int, ...], float], prices: Floats, until: float | 
     rows = np.concatenate([np.array(name, dtype=np.int32) for name in names])
     each = csc_array((np.ones(len(rows)), rows, edges), shape=(len(prices), len(names)))
     limits: dict[str, object] = {"mip_rel_gap": 0.0, "mip_max_nodes": _NODES}
-    left = within(inf if until is None else until - monotonic())
+    left = within(clock.left)
     if left < inf:
         limits["time_limit"] = max(left, 0.1)
     costs = np.array([classes[name] for name in names]) - each.T @ prices
@@ -172,79 +203,109 @@ def _first_prices(records: Records, k: int, start: Labels, control: Control) -> 
     return first
 
 
+class _Bound:
+    """A lower bound on what any partition loses, which column generation raises.
+
+    prices: valid ones, shape (n,), that add up to the bound, `value`. classes: all that were made. tries: what each
+    search may try.
+    """
+
+    def __init__(self, records: Records, k: int, prices: Floats, steps: int) -> None:
+        self.prices, self.value = prices, float(prices.sum())
+        self.classes, self.tries = _Classes(len(records)), _STEPS
+        self._points, self._k = distinct(records), k
+        self._idle, self._left = 0, steps
+
+    def rise(self, loss: float, control: Control, clock: _Clock) -> None:
+        """Price and add classes until the bound meets the loss or the linear program, or the effort is spent."""
+        while loss - self.value > 1e-9 * max(1.0, loss) and not clock.over(_BOUNDED):
+            if not clock.is_limited and (self._idle >= _PATIENCE or self._left <= 0):
+                break
+            least, prices = self.classes.prices()
+            control.progress(min(1.0, self.value / least) if least else 1.0)
+            if least - self.value <= _MET * max(1.0, least):
+                break
+            is_improved, is_complete = self._round(prices, loss, clock)
+            if not is_improved:
+                if self.tries >= _MOST_STEPS or is_complete:
+                    break
+                self.tries = min(10 * self.tries, _MOST_STEPS)
+
+    def _round(self, prices: Floats, loss: float, clock: _Clock) -> tuple[bool, bool]:
+        """Search at smoothed prices and, if these make no class that improves, at the linear program's own.
+
+        Returns whether a class was added, and whether the last search was complete.
+        """
+        is_complete = False
+        for tried in (_SMOOTHING * self.prices + (1 - _SMOOTHING) * prices, prices):
+            try:
+                priced = self._searched(tried, clock)
+            except OutOfTime:
+                break
+            self._take(priced, loss)
+            is_complete = not priced.cut.any()
+            added = [self.classes.add(members, cost) for members, cost in _improving(self._points, priced, prices)]
+            if any(added):
+                return True, is_complete
+        return False, is_complete
+
+    def _searched(self, prices: Floats, clock: _Clock) -> Priced:
+        effort = Effort(self.tries, _KEPT)
+        return valid_prices(
+            self._points, _by_point(self._points, prices), self._k, effort, lambda _: clock.over(_BOUNDED)
+        )
+
+    def _take(self, priced: Priced, loss: float) -> None:
+        """Keep the prices if they are the best so far."""
+        each = (priced.prices[self._points.of] - self._points.slack) / GRAINS
+        lower = float(each.sum())
+        self._idle = 0 if lower > self.value + 1e-6 * loss else self._idle + 1
+        self._left -= priced.spent
+        if lower > self.value:
+            self.value, self.prices = lower, each
+
+
 def exact(records: Records, k: int, start: Labels, control: Control, steps: int = WORK) -> Solution:
     """The best partition of a small table, with a proof, or the best found with a bound.
 
     records: in canonical order. start: a good partition, shape (n,), from 0. Without a time limit the effort is limited
     by counted `steps`, so that the result is the same every time. Raises InvalidInput above `MANY_RECORDS` records.
     """
-    n, space = len(records), records.space
-    if n > MANY_RECORDS:
+    if len(records) > MANY_RECORDS:
         raise InvalidInput(
             f"Method 'exact' takes at most {MANY_RECORDS:,} rows: use 'refine', or anonymise parts on their own."
         )
-    seconds = control.seconds
-    until = None if seconds is None else monotonic() + seconds
-    best, loss = start, total_loss(space, start)
-    centre = _first_prices(records, k, start, control)
-    bound = float(centre.sum())
+    clock, loss = _Clock.started(control.seconds), total_loss(records.space, start)
+    bound = _Bound(records, k, _first_prices(records, k, start, control), steps)
+    bound.classes.add_all(start, class_losses(records.space, by_label(start), _edges(start)))
+    bound.rise(loss, control, clock)
+    found = Solution(start, loss, min(bound.value, loss))
+    if not found.proven:
+        found = _picked(records, k, found, bound, clock)
+    if found.proven or clock.over(_PICKED):
+        return found
+    return _close(records, k, found, bound.prices, clock, steps)
 
-    def over(share: float) -> bool:
-        return until is not None and seconds is not None and monotonic() > until - (1 - share) * seconds
 
-    def result() -> Solution:
-        return Solution(best, loss, min(bound, loss))
+def _edges(labels: Labels) -> npt.NDArray[np.int32]:
+    """Where each class begins among the records in the order of their labels, and where the last one ends."""
+    return np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
 
-    classes, points = _Classes(n), distinct(records)
-    edges = np.append(0, np.cumsum(np.bincount(start))).astype(np.int32)
-    inside = by_label(start)
-    for c, cost in enumerate(class_losses(space, inside, edges)):
-        classes.add(tuple(inside[edges[c] : edges[c + 1]].tolist()), float(cost))
-    tries, idle, left = _STEPS, 0, steps
-    while loss - bound > 1e-9 * max(1.0, loss) and not over(0.6):
-        if until is None and (idle >= _PATIENCE or left <= 0):
-            break
-        value, prices = classes.prices()
-        control.progress(min(1.0, bound / value) if value else 1.0)
-        if value - bound <= _MET * max(1.0, value):
-            break
-        added = 0
-        for tried in (_SMOOTHING * centre + (1 - _SMOOTHING) * prices, prices):
-            try:
-                priced = valid_prices(points, _by_point(points, tried), k, Effort(tries, _KEPT), lambda _: over(0.6))
-            except OutOfTime:
-                break
-            each = (priced.prices[points.of] - points.slack) / GRAINS
-            lower, complete = float(each.sum()), not priced.cut.any()
-            idle += 1
-            left -= priced.spent
-            if lower > bound:
-                idle = 0 if lower > bound + 1e-6 * loss else idle
-                bound, centre = lower, each
-            for members, cost in _improving(points, priced, prices):
-                added += classes.add(members, cost)
-            if added:
-                break
-        if not added:
-            if tries >= _MOST_STEPS or complete:
-                break
-            tries = min(10 * tries, _MOST_STEPS)
-    if result().proven:
-        return result()
-    # The classes that prices single out are few, and may hold no good partition.
+
+def _picked(records: Records, k: int, solution: Solution, bound: _Bound, clock: _Clock) -> Solution:
+    """The best partition out of the classes that the prices single out: they are few, and may hold no good one."""
+    n, space = len(records), records.space
     for keep in _NEAR:
-        near = price(space, centre, k, loss - bound, keep, keep * n, tries)
-        picked, _ = _pick(classes.known | dict(_pooled(near)), centre, until)
-        if picked is not None and total_loss(space, picked) < loss:
-            best, loss = picked, total_loss(space, picked)
-        if loss - bound <= _SMALL * loss or over(0.8):
+        near = price(space, bound.prices, k, solution.loss - bound.value, keep, keep * n, bound.tries)
+        labels, _ = _pick(bound.classes.known | dict(_pooled(near)), bound.prices, clock)
+        if labels is not None and (loss := total_loss(space, labels)) < solution.loss:
+            solution = Solution(labels, loss, min(bound.value, loss))
+        if solution.loss - bound.value <= _SMALL * solution.loss or clock.over(_PICKED):
             break
-    if result().proven or over(0.8):
-        return result()
-    return _close(records, k, result(), centre, until, steps)
+    return solution
 
 
-def _close(records: Records, k: int, solution: Solution, prices: Floats, until: float | None, steps: int) -> Solution:
+def _close(records: Records, k: int, solution: Solution, prices: Floats, clock: _Clock, steps: int) -> Solution:
     """List every class that a partition better than the best could use, and pick from them."""
     n, space = len(records), records.space
     tries = max(min(_MOST_STEPS, steps // n), 1)
@@ -258,7 +319,7 @@ def _close(records: Records, k: int, solution: Solution, prices: Floats, until: 
     if not listed.complete:
         return solution
     classes = dict(_pooled(listed))
-    labels, bound = _pick(classes, prices, until)
+    labels, bound = _pick(classes, prices, clock)
     # A partition outside the list is no better than the one at hand.
     bound = max(solution.bound, min(bound, solution.loss))
     if labels is None or (loss := total_loss(space, labels)) >= solution.loss:

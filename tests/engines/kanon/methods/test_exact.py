@@ -1,6 +1,7 @@
 """Optimal partitions: equal to the optimum by brute force, with bounds that never exceed it."""
 
 from importlib import import_module
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon.anonymize import anonymize
+from duckanon.engines.kanon.certificate.pricing import OutOfTime
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.pricing import as_class, price
@@ -121,6 +123,11 @@ def test_a_bound_holds_wherever_the_work_is_cut_short(monkeypatch: pytest.Monkey
                 patch.setattr(engine, "_STEPS", small)
             cut = exact(table, 3, start, Control())
         assert cut.bound <= best.loss + 1e-6 <= cut.loss + 2e-6
+    with monkeypatch.context() as patch:
+        # The time is up in the first search.
+        patch.setattr(engine, "valid_prices", Mock(side_effect=OutOfTime))
+        cut = exact(table, 3, start, Control(seconds=60))
+    assert 0 < cut.bound <= best.loss + 1e-6 <= cut.loss + 2e-6
     cut = exact(table, 3, start, Control(seconds=0.01))
     assert 0 < cut.bound <= best.loss + 1e-6 <= cut.loss + 2e-6
 
