@@ -55,8 +55,13 @@ class Releases(Protocol):
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
         ...
 
-    def listed(self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
-        """Replace a read of a protected table by the listed values of public columns, if all have domains."""
+    def listed(
+        self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node, *, around: bool
+    ) -> None:
+        """Replace a read of a protected table by the listed values of public columns, if all have domains.
+
+        around: whether there is a query around the one for the values.
+        """
         ...
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
