@@ -122,6 +122,8 @@ class RuleContext:
     answers: list[Any] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
+    # Those of the reasons that other rules leave as they are.
+    last_reasons: set[str] = field(default_factory=set)
     # What a SELECT reads, where that is computed within each unit: as protected tables, by names that no table has.
     derived: dict[TableName, Protected] = field(default_factory=dict)
     # What queries over open tables gave in this decision.

@@ -260,6 +260,8 @@ def _count_first(context: RuleContext, part: Node, name: TableName, place: int) 
         take_back()
         quoted = refused if refused.startswith("`") else context.not_answered(part, refused)
         reason = _about_subquery(context, part, refused) or quoted
+    if any(kind == Aggregates.shown and why in context.last_reasons for kind, _, why in context.reasons):
+        return
     # This reason replaces the earlier one, which only says that there are several sources.
     context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
     context.reasons.append((Aggregates.shown, name, reason))
