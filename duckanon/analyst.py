@@ -25,7 +25,7 @@ from duckanon.catalog.reader import temporary
 from duckanon.catalog.snapshot import Protected, Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.functions.udf import make_macros
-from duckanon.guard import Guard, SharedCatalog, statement_text
+from duckanon.guard import Guard, SharedCatalog, Trial, statement_text
 from duckanon.releases.noise_of_results import Noise
 from duckanon.rewrite import margins
 from duckanon.rewrite.column_texts import with_texts
@@ -411,23 +411,31 @@ class Analyst:
             return query
         return with_values(text, lambda values: [one for (one,) in self.execute(values).fetchall()])
 
-    def _bind(self, empty: str, invented: Sequence[str], has_definitions: bool) -> None:
-        """Let DuckDB plan a query that has no rows, and run one of those with invented numbers.
+    def _bind(self, trial: Trial) -> None:
+        """Let DuckDB plan a query that has no rows, and run it with invented numbers. What fails is not charged for."""
+        errors = Errors.HIDDEN if trial.hidden else Errors.COMPUTED
+        _unnamed(lambda: self._con.execute(f"EXPLAIN {trial.empty}").fetchall(), errors)
+        failing = self._failing(trial)
+        if failing is not None:
+            _unnamed(lambda: _tried(self._con, failing), errors)
 
-        What it cannot do is not charged for.
-        """
-        errors = Errors.HIDDEN if has_definitions else Errors.COMPUTED
-        _unnamed(lambda: self._con.execute(f"EXPLAIN {empty}").fetchall(), errors)
-        for text in invented:
+    def _failing(self, trial: Trial) -> str | None:
+        """A query with invented numbers for whose failure the statement is refused; None if it may be charged for."""
+        failing, ran = None, False
+        for text in trial.invented:
             try:
                 _tried(self._con, text)
-                return
             except duckdb.InterruptException:
                 raise
-            except duckdb.Error:
-                continue
-        if invented:
-            _unnamed(lambda: _tried(self._con, invented[-1]), errors)
+            except duckdb.Error as error:
+                failing = text
+                if trial.looks_up and _SEVERAL_ROWS in str(error):
+                    return failing
+            else:
+                ran = True
+                if not trial.looks_up:
+                    break
+        return None if ran else failing
 
     def _view(self, name: TableName, view: View | None) -> None:
         """Keep or forget a temporary view."""

@@ -35,7 +35,7 @@ from duckanon.governance.preparations import Preparation
 from duckanon.releases import layout, mechanisms
 from duckanon.releases.available import AvailableReleases
 from duckanon.releases.mechanisms import forms, marginals
-from duckanon.releases.paid_questions import AggregatesQuestion, KeysQuestion, PaidQuestion, sought
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, KeysQuestion, PaidQuestion, sought
 from duckanon.releases.preparations import FollowingQuestion
 from duckanon.releases.sizes import Values
 from duckanon.rewrite import column_names
@@ -51,6 +51,7 @@ from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.quote import let_quote, quote
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
+from duckanon.rewrite.single_values import looks_up_values
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
 
@@ -66,8 +67,12 @@ _QUOTED = 60
 _NO_CELL = "No values of its keys meet the conditions, so there is nothing to count: no record is read."
 # The most cells on which a query is tried before it is charged.
 _TRIED_CELLS = 10_000
+# If values are looked up by keys in it, each of them must have one.
+_LOOKED_UP_CELLS = 100_000
 # Numbers in place of those of an answer, when it is tried.
 _INVENTED = ("NULL", "7", "1000003")
+# Further ones, so that conditions on numbers leave rows.
+_FURTHER = ("-3", "150")
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
 # Of the values of a relation, in any order.
@@ -89,7 +94,22 @@ _NO_STATES: Mapping[str, LedgerState] = {}
 Temporary = Callable[[], Mapping[TableName, Stored | View]]
 
 
-def _not_bound(empty: str, invented: Sequence[str], has_definitions: bool) -> None:
+@dataclass(frozen=True)
+class Trial:
+    """A query as it is tried before anything is charged.
+
+    empty: with empty answers: DuckDB must bind it. invented: with invented ones, of which one must run. looks_up:
+    whether in none of them a subquery for one value may have several rows: they are those of open tables. hidden:
+    whether it holds the text of views or macros, which an error must not show.
+    """
+
+    empty: str
+    invented: Sequence[str]
+    looks_up: bool
+    hidden: bool
+
+
+def _not_bound(trial: Trial) -> None:
     """Where nothing is run, nothing needs to be bound."""
 
 
@@ -368,14 +388,13 @@ class Guard:
         parameters: Parameters = None,
         *,
         in_transaction: bool = False,
-        bind: Callable[[str, Sequence[str], bool], object] = _not_bound,
+        bind: Callable[[Trial], object] = _not_bound,
     ) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
-        in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
-        DuckDB's error if it cannot bind a query, or run any of several; called before anything is charged, with empty
-        answers in the one and invented ones in the others, and with whether they hold the text of views or
-        macros. Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
+        in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: tries
+        the query, and raises DuckDB's error; called before anything is charged. Raises BudgetExhausted, and
+        MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
             decided = self._decided(statement, parameters)
@@ -388,7 +407,7 @@ class Guard:
                 self._affordable(decision, decided.states)
                 if self._unpaid(decision):
                     self._bind_draws(decision)
-                    bind(self.without_answers(decision), self.with_invented_answers(decision), decision.has_definitions)
+                    bind(self._trial(decision))
                 try:
                     keys = [one for one in decision.answers if isinstance(one, KeysQuestion)]
                     for question in keys or decision.answers:
@@ -437,19 +456,33 @@ class Guard:
             known = {TableName(*map(fold, one.path)): forms.columns(self._shared.own, one) for one in decision.answers}
         return without_rows(decision.query or "", known)
 
-    def with_invented_answers(self, decision: Decision) -> list[str]:
-        """The query of a decision with invented answers: their cells, with the same number in all of them.
+    def _trial(self, decision: Decision) -> Trial:
+        """The query of a decision, as it is tried before anything is charged.
 
-        If it fails whatever the number is, values of keys are why. None where there are many cells.
+        If it fails whatever the numbers of its answers are, values of keys are why.
+        """
+        answers = {TableName(*map(fold, one.path)) for one in decision.answers}
+        looks_up = looks_up_values(decision.query or "", answers)
+        numbers = (*_INVENTED, *_FURTHER) if looks_up else _INVENTED
+        kinds = (AggregatesQuestion, GroupSizesQuestion) if looks_up else (AggregatesQuestion,)
+        most = _LOOKED_UP_CELLS if looks_up else _TRIED_CELLS
+        is_tried = all(isinstance(one, kinds) for one in decision.answers)
+        invented = self._with_invented_answers(decision, numbers, most) if is_tried else []
+        return Trial(self.without_answers(decision), invented, looks_up, decision.has_definitions)
+
+    def _with_invented_answers(self, decision: Decision, numbers: Sequence[str], most: int) -> list[str]:
+        """The query of a decision with invented answers: their cells, with one of some numbers in all of them.
+
+        None where there are more than `most` cells.
         """
         con = self._shared.own
         with self._shared.turn():
             for one in decision.answers:
-                if not isinstance(one, AggregatesQuestion) or forms.cells(con, one, _TRIED_CELLS) > _TRIED_CELLS:
+                if forms.cells(con, one, most) > most:
                     return []
             known = [
                 {TableName(*map(fold, one.path)): forms.invented(con, one, number) for one in decision.answers}
-                for number in _INVENTED
+                for number in numbers
             ]
         return with_relations(decision.query or "", known)
 

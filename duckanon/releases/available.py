@@ -159,9 +159,14 @@ class AvailableReleases:
                 return noisy_aggregates.of_counts(context, found[0], node)
         return noisy_aggregates.of_query(context, node)
 
-    def listed(self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
-        """Replace a read of a protected table by the listed values of public columns, if all have domains."""
-        listed_values.listed(context, name, columns, node)
+    def listed(
+        self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node, *, around: bool
+    ) -> None:
+        """Replace a read of a protected table by the listed values of public columns, if all have domains.
+
+        around: whether there is a query around the one for the values.
+        """
+        listed_values.listed(context, name, columns, node, around=around)
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Answer a call on a protected table, or refuse it."""

@@ -36,6 +36,7 @@ from duckanon.rewrite.algebra.expressions import (
     Expr,
     In,
     Nested,
+    is_aggregated,
     rebuilt,
     walk,
 )
@@ -57,6 +58,10 @@ from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_co
 _RELEASE = "_dk_release"
 _SIZE = Column(OURS, "size")
 _OWN = " It is a release of its own, with a charge of its own: its {} not those of the policy's release."
+_HOW_MANY = (
+    "How many groups there are is told where the policy lists the values of all columns that are read: ask for "
+    "count(*) by columns with domains"
+)
 _JOINED = (
     "The groups are joined with another table, which the release does not know. Of units without records it "
     "knows as many as a table of all units has: FROM units LEFT JOIN ... ON, counting {}."
@@ -99,7 +104,7 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     """Replace the node that asks for `found` by the release. Returns why that cannot be done, else None."""
     name = found.table
     if offered(context, name) is None:
-        return NONE
+        return _not_offered(context, found)
     try:
         asked, replacement = _answered(context, found, node)
     except (NotOffered, NotTotal) as no:
@@ -108,6 +113,15 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     said = f"{words_beside(context, name, asked.question)}{_said(asked.question)}{_said_of_units(asked)}"
     settle(context, name, asked.question, Verdict.REWRITTEN, said)
     return None
+
+
+def _not_offered(context: RuleContext, found: GroupSizes) -> str:
+    """Why there is no release of group sizes, or that a query asks for none: it counts groups of whatever size."""
+    protected = context.protected(found.table)
+    sized = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
+    if protected.policy.per_query is None or not protected.stands or any(map(is_aggregated, sized)):
+        return NONE
+    return f"{_HOW_MANY}{_different(context, found, {name for one in found.unit for name in _names(one)})}."
 
 
 def _answered(context: RuleContext, found: GroupSizes, node: Node) -> tuple[_Asked, Node]:

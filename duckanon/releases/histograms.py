@@ -24,12 +24,12 @@ from duckanon.rewrite.algebra.bounds import (
     buckets,
     counted,
     known,
-    moved_by,
+    shifted,
     truncation,
     weeks,
 )
 from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal, type_name
-from duckanon.rewrite.algebra.expressions import Cast, Constant, Expr, Function
+from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Constant, Expr, Function
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration
 from duckanon.rewrite.algebra.own_types import own_kind
@@ -46,10 +46,14 @@ class Histogram:
 
 @dataclass(frozen=True)
 class _Values:
-    """of: a whole number of steps. value: what stands for so many, as SQL of the number, which is {} in it."""
+    """of: a whole number of steps. value: what stands for so many, as SQL of the number, which is {} in it.
+
+    of_months: whether these are first days of months.
+    """
 
     of: Bounded
     value: str
+    of_months: bool = False
 
 
 def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
@@ -132,19 +136,40 @@ def _first_days(columns: Columns, expr: Expr) -> _Values | None:
     """A date that is truncated to a day or a longer unit, as BI tools write it; None for anything else.
 
     They cast it, and move it by a constant interval: weeks from Sunday on are those of the next day, less a day. The
-    starts of days and longer units remain different.
+    starts of days and longer units remain different, and the first days of months also where months are added.
     """
     if (cut := truncation(expr)) is not None:
-        return _truncated(columns, expr) if cut[0] in _START_OF else None
+        starts = _truncated(columns, expr) if cut[0] in _START_OF else None
+        return starts and replace(starts, of_months=cut[0] in _OF_MONTHS)
     if isinstance(expr, Cast) and not expr.tries and (kind := type_name(expr.type)) in ("DATE", "TIMESTAMP"):
         starts = _first_days(columns, expr.operand)
-        return None if starts is None else replace(starts, value=f"CAST({starts.value} AS {kind})")
-    if (moves := moved_by(expr, columns.today)) is None or (starts := _first_days(columns, moves[1])) is None:
-        return None
-    by = f"to_microseconds(CAST({moves[0]} AS BIGINT))"
-    return replace(starts, value=f"(CAST({starts.value} AS TIMESTAMP) + {by})")
+        return starts and replace(starts, value=f"CAST({starts.value} AS {kind})")
+    return _moved(columns, expr) or _last_days(columns, expr)
 
 
+def _moved(columns: Columns, expr: Expr) -> _Values | None:
+    """A date that is truncated and moved by a constant interval, or by a whole number of days."""
+    if (shift := shifted(expr, columns.today)) is not None:
+        by, of = shift
+        starts = _first_days(columns, of)
+        if starts is None or (by.months and not starts.of_months):
+            return None
+        micros = by.days * _MICROS_OF_DAY + by.micros
+        moved = f"CAST({starts.value} AS TIMESTAMP)"
+        moved += f" + to_months(CAST({by.months} AS INTEGER))" if by.months else ""
+        moved += f" + to_microseconds(CAST({micros} AS BIGINT))" if micros or not by.months else ""
+        return replace(starts, value=f"({moved})", of_months=starts.of_months and not micros)
+    if isinstance(expr, Arithmetic) and expr.operator in ("+", "-"):
+        days = folded(expr.right, columns.today)
+        starts = _first_days(columns, expr.left)
+        is_whole = days is not None and isinstance(days.value, Fraction) and days.value.denominator == 1
+        is_date = starts is not None and scalar(expr.left, columns.types, columns.today)[1] == DATE
+        if days is not None and is_whole and starts is not None and is_date:
+            return replace(starts, value=f"({starts.value} {expr.operator} ({days.value}))", of_months=False)
+    return None
+
+
+_OF_MONTHS = ("month", "quarter", "year")
 # The first day of a unit, by its number, as SQL.
 _START_OF = {
     "day": "(DATE '1970-01-01' + CAST({} AS INTEGER))",

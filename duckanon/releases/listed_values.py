@@ -21,14 +21,19 @@ _TOLD = "These are the values that the policy lists: which of them records have 
 _FOUND = (
     "These are the values that the policy lists or that were found with noise: which of them records have is not told."
 )
+_AROUND = (
+    " The query around it is computed from these values. How many of a column's values records have is told with "
+    "noise, by count(DISTINCT column)."
+)
 # Domains that depend on each other count as one.
 _MOST_DOMAINS = 2
 
 
-def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
+def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: Node, *, around: bool) -> None:
     """Let a query read the listed combinations of a protected table's public columns in place of its records.
 
-    Nothing is changed if a column has no domain, or if there are too many combinations.
+    Nothing is changed if a column has no domain, or if there are too many combinations. around: whether there is a
+    query around that for the values.
     """
     try:
         keys = [public_key(context, name, Column(0, fold(one))) for one in columns]
@@ -47,4 +52,5 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
     context.replace(node, holder)
     seek(context, name, keys)
     told = _FOUND if any(one.found for one in keys) else _TOLD
+    told += _AROUND if around else ""
     context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, told))

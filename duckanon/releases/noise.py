@@ -24,11 +24,14 @@ _NONE = "The policy offers no counts with noise: ask the steward to protect the 
 
 
 class NotOffered(Exception):
-    """Why a question is not answered, in one sentence. part: the node in the query that it is about, if it is known."""
+    """Why a question is not answered, in one sentence. part: the node in the query that it is about, if it is known.
 
-    def __init__(self, reason: str, part: Node | None = None) -> None:
+    is_last: whether it is the reason to tell, even where another way of answering is tried after this one.
+    """
+
+    def __init__(self, reason: str, part: Node | None = None, *, is_last: bool = False) -> None:
         super().__init__(reason)
-        self.part = part
+        self.part, self.is_last = part, is_last
 
 
 def offering(context: RuleContext, name: TableName) -> Protected:

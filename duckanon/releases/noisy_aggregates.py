@@ -78,7 +78,10 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
         new, table, plan = _planned(context, query, node)
     except REFUSALS as no:
         part, why = refused_part(context, query, node, no)
-        return context.not_answered(part, f"{why}{_way_out(context, query, node, part, why)}")
+        reason = context.not_answered(part, f"{why}{_way_out(context, query, node, part, why)}")
+        if isinstance(why, NotOffered) and why.is_last:
+            context.last_reasons.add(reason)
+        return reason
     for other, earlier in plan.before:
         settle(context, other, earlier.question, earlier.kind, earlier.words, earlier.counted)
     is_result = node is context.bound.query

@@ -38,7 +38,7 @@ from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.building import Builder
 from duckanon.units.fields import Field, Made, Origin
 from duckanon.units.relation import UNIT, Answered, Joined, OpenRows, Part, Relation, Shown
-from duckanon.units.scope import NotLocal, OtherUnits, Scope
+from duckanon.units.scope import NotLocal, NotToldApart, OtherUnits, Scope
 
 
 class AsksOtherUnits(NotOffered):
@@ -63,7 +63,7 @@ def local(context: RuleContext, block: Block, ask: Callable[[Block], Answered]) 
     except OtherUnits as no:
         raise AsksOtherUnits(str(no), no.part) from None
     except NotLocal as no:
-        raise NotOffered(str(no), no.part) from None
+        raise NotOffered(str(no), no.part, is_last=isinstance(no, NotToldApart)) from None
     except NotTotal as no:
         raise NotOffered(str(no)) from None
 

@@ -55,8 +55,13 @@ class Releases(Protocol):
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
         ...
 
-    def listed(self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
-        """Replace a read of a protected table by the listed values of public columns, if all have domains."""
+    def listed(
+        self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node, *, around: bool
+    ) -> None:
+        """Replace a read of a protected table by the listed values of public columns, if all have domains.
+
+        around: whether there is a query around the one for the values.
+        """
         ...
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
@@ -117,6 +122,8 @@ class RuleContext:
     answers: list[Any] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
+    # Those of the reasons that other rules leave as they are.
+    last_reasons: set[str] = field(default_factory=set)
     # What a SELECT reads, where that is computed within each unit: as protected tables, by names that no table has.
     derived: dict[TableName, Protected] = field(default_factory=dict)
     # What queries over open tables gave in this decision.

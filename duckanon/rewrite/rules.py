@@ -260,6 +260,8 @@ def _count_first(context: RuleContext, part: Node, name: TableName, place: int) 
         take_back()
         quoted = refused if refused.startswith("`") else context.not_answered(part, refused)
         reason = _about_subquery(context, part, refused) or quoted
+    if any(kind == Aggregates.shown and why in context.last_reasons for kind, _, why in context.reasons):
+        return
     # This reason replaces the earlier one, which only says that there are several sources.
     context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
     context.reasons.append((Aggregates.shown, name, reason))
@@ -319,17 +321,29 @@ def _others(context: RuleContext, part: Node, place: int) -> set[str]:
 
 
 def listed_values(context: RuleContext) -> None:
-    """Answer queries for the different values of public columns: the policy lists them, so no record is read."""
-    query = context.bound.query
-    if len(context.reads) == 1 and _shows_values(query):
-        name, node = context.reads[0]
-        reader = next((one for one in (query, *map(_projection, sources(query))) if _is_source(one, node)), None)
-        if reader is not None:
-            try:
-                columns = SourceColumns(reader, node, {fold(one): one for one in context.columns(name)}).used()
-            except NotFollowed:
-                return
-            context.releases.listed(context, name, columns, node)
+    """Answer queries for the different values of public columns: the policy lists them, so no record is read.
+
+    A query around such a query, which counts its rows, say, is computed from these values.
+    """
+    for query in list(context.parts()):
+        reads = [one for one in context.reads if within(one[1], query)]
+        if len(reads) == 1 and _is_read_as_rows(context, query) and _shows_values(query):
+            ((name, node),) = reads
+            reader = next((one for one in (query, *map(_projection, sources(query))) if _is_source(one, node)), None)
+            if reader is not None:
+                try:
+                    columns = SourceColumns(reader, node, {fold(one): one for one in context.columns(name)}).used()
+                except NotFollowed:
+                    continue
+                context.releases.listed(context, name, columns, node, around=query is not context.bound.query)
+
+
+def _is_read_as_rows(context: RuleContext, query: Node) -> bool:
+    """Whether a query is the statement, or stands in FROM or WITH: not in a condition, which asks what records have."""
+    above = query.parent
+    if query is context.bound.query or isinstance(above, exp.CTE | exp.SetOperation):
+        return True
+    return isinstance(above, exp.Subquery) and isinstance(above.parent, exp.From | exp.Join)
 
 
 def _is_source(query: Node | None, node: Node) -> bool:

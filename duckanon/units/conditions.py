@@ -32,10 +32,6 @@ _EXACT_AS_DOUBLE = {kind for kind, (low, high) in WHOLE.items() if low >= -(2**5
 # The units of time whose starts lie between the years -290000 and 290000 where the dates do.
 _NEAR = ("day", "month", "quarter", "year")
 _TURNED: dict[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "<>": "<>", "=": "="}
-NOT_TOLD_APART = (
-    "{} is joined by columns of the types {} and {}, of which one value may be equal to several others: compare "
-    "columns of one type."
-)
 _DEPENDS = "A subquery depends on its row in a way that is not followed: by = of columns it may."
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.rewrite.algebra.constants import plain
 from duckanon.rewrite.algebra.expressions import (
     SOMEWHERE,
     Column,
@@ -31,10 +30,10 @@ from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.possible_values import or_null
 from duckanon.rewrite.algebra.relations import Block, Source, Table
 from duckanon.rewrite.algebra.rows import columns_in
-from duckanon.units.conditions import NOT_TOLD_APART, Equal, are_told_apart, equated, factored
+from duckanon.units.conditions import Equal, are_told_apart, equated, factored
 from duckanon.units.fields import Field, Fixes, Made
 from duckanon.units.relation import Cut, Joined, Part, Shown
-from duckanon.units.scope import NotLocal
+from duckanon.units.scope import NotLocal, NotToldApart
 from duckanon.units.subqueries import Subqueries
 from duckanon.units.values import computed
 from duckanon.units.windows import numbered
@@ -308,6 +307,10 @@ class Join:
 
     def _fans_out(self, source: Source) -> NotLocal:
         """Why a source is not followed of which a row may meet several."""
+        return self._of_two_types(source) or NotLocal(_FAN_OUT.format(_named(source)), source.node)
+
+    def _of_two_types(self, source: Source) -> NotToldApart | None:
+        """Why a row may meet several of a source, if that is for the types by which it is joined."""
         fields = _together(*(one.fields for one in self._made.values()))
         own = self._of(source).fields
         for pair in filter(None, map(equated, [*self._where, *source.on])):
@@ -315,9 +318,8 @@ class Join:
             if set(names) <= fields.keys() and own.keys() & set(names):
                 one, other = (fields[name] for name in names)
                 if not are_told_apart(one, other):
-                    told = NOT_TOLD_APART.format(_named(source), plain(one.kind), plain(other.kind))
-                    return NotLocal(told, source.node)
-        return NotLocal(_FAN_OUT.format(_named(source)), source.node)
+                    return NotToldApart(_named(source), one.kind, other.kind, source.node)
+        return None
 
     def _told_apart(self, condition: Expr, fields: Mapping[str, Field]) -> set[str]:
         """The names of columns that a condition says are one value."""
@@ -383,7 +385,7 @@ class Join:
         if not now.has_unit:
             raise self._fans_out(source)
         if not any(one <= columns & joined.fields.keys() for one in joined.unique):
-            raise NotLocal(_SEVERAL_LEFT, source.node)
+            raise self._of_two_types(source) or NotLocal(_SEVERAL_LEFT, source.node)
         # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
         return (now.rows if joined.rows == 1 else joined.rows + now.rows), now.counted, frozenset()
 

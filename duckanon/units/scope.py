@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
 from duckanon.catalog.types import own_step
+from duckanon.rewrite.algebra.constants import plain
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.relations import Block
@@ -24,6 +25,16 @@ class NotLocal(Exception):
     def __init__(self, reason: str, part: Any = None) -> None:
         super().__init__(reason)
         self.part = part
+
+
+class NotToldApart(NotLocal):
+    """Columns of two types are compared, of which one value may be equal to several: so a row could meet several."""
+
+    def __init__(self, what: str, kind: str, other: str, part: Any = None) -> None:
+        types = f"columns of the types {plain(kind)} and {plain(other)}" if kind != other else f"{plain(kind)}s"
+        way = "columns of one type" if kind != other else "columns of another type"
+        told = f"{what} is joined by {types}, of which one value may be equal to several others: compare {way}."
+        super().__init__(told, part)
 
 
 class OtherUnits(NotLocal):

@@ -13,7 +13,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, quoted
-from duckanon.rewrite.algebra.constants import plain
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,
@@ -43,7 +42,6 @@ from duckanon.rewrite.algebra.relations import Block, Output, Source, Table, is_
 from duckanon.rewrite.algebra.rows import columns_in, is_closed
 from duckanon.rewrite.normalize.windows import distinct_on
 from duckanon.units.conditions import (
-    NOT_TOLD_APART,
     Equal,
     Pair,
     apart,
@@ -54,7 +52,7 @@ from duckanon.units.conditions import (
 from duckanon.units.fields import Field, Made
 from duckanon.units.grouping import Groups
 from duckanon.units.relation import Answered, Cut, Grouped, Joined, Part, Shown
-from duckanon.units.scope import NotLocal, OtherUnits, of_open
+from duckanon.units.scope import NotLocal, NotToldApart, OtherUnits, of_open
 from duckanon.units.uniqueness import no_two_share
 from duckanon.units.windows import as_first_rows, first_rows
 
@@ -453,7 +451,7 @@ class Subqueries:
         for name, value in keys.items():
             kind = scalar(value, kinds, self._scope.today)[1]
             if not tells_apart(fields[name].kind, kind):
-                raise NotLocal(NOT_TOLD_APART.format("A subquery", plain(fields[name].kind), plain(kind)))
+                raise NotToldApart("A subquery", fields[name].kind, kind)
         # Where no group is found they are NULL, even the unit.
         self._fields |= {
             name: replace(

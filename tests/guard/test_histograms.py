@@ -47,6 +47,11 @@ KEYS = [
     "CAST(CAST(date_trunc('week', CAST(day + INTERVAL '1 day' AS DATE)) AS DATE) + INTERVAL '-1 day' AS DATE)",
     "date_trunc('hour', came - INTERVAL '90 minutes')", "hour(came + INTERVAL '5 hours')",
     "INTERVAL '36 hours' + date_trunc('day', day)", "date_trunc('month', came - INTERVAL '-2 days 12 hours')",
+    "date_trunc('month', came)::DATE - 1", "date_trunc('week', came)::DATE - 1 + 7", "last_day(day) + 1",
+    "date_trunc('month', came) + INTERVAL '1 month' - INTERVAL '1 day'",
+    "INTERVAL 1 QUARTER + date_trunc('month', day)",
+    "CAST(date_trunc('quarter', came) + INTERVAL '3 months -1 day' AS DATE)",
+    "date_trunc('year', day) - INTERVAL '1 year 1 day'", "(date_trunc('month', day) + INTERVAL 1 MONTH)::DATE - 1",
 ]  # fmt: skip
 REFUSED = {"age - hash(age) * 0 // 2", "abs(score) // 1"}
 
@@ -86,6 +91,9 @@ def test_counts_are_duckdbs_own(both: tuple[duckanon.Analyst, duckdb.DuckDBPyCon
         ("date_trunc('month', day)::DATE", 24),
         ("date_trunc('week', came + INTERVAL '1 day') - INTERVAL '1 day'", 158),
         ("CAST(date_trunc('year', day) + INTERVAL '12 hours' AS DATE)", 3),
+        ("date_trunc('month', came)::DATE - 1", 37),
+        ("date_trunc('month', came) + INTERVAL 1 MONTH - INTERVAL 1 DAY", 37),
+        ("last_day(day) + 1", 24),
     ],
 )
 def test_a_period_is_one_value_however_it_is_cast_or_moved(
@@ -95,8 +103,19 @@ def test_a_period_is_one_value_however_it_is_cast_or_moved(
     assert len(both[0].execute(f"SELECT {key} AS k, count(*) FROM t GROUP BY k").fetchall()) == number
 
 
-@pytest.mark.parametrize("key", ["day + INTERVAL '1 month'", "date_trunc('month', day) + INTERVAL '1 month'"])
-def test_months_are_not_followed(both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str) -> None:
+@pytest.mark.parametrize(
+    "key",
+    [
+        "day + INTERVAL '1 month'",
+        "date_trunc('week', day) + INTERVAL '1 month'",
+        "date_trunc('month', day) + INTERVAL '30 days' + INTERVAL '1 month'",
+        "last_day(day) + INTERVAL '1 month'",
+    ],
+)
+def test_months_are_added_to_first_days_of_months_alone(
+    both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str
+) -> None:
+    """A month after the 30th and the 31st of January is one day."""
     with pytest.raises(PolicyRefusal, match="Counts are told by columns"):
         both[0].execute(f"SELECT {key} AS k, count(*) FROM t GROUP BY k")
 

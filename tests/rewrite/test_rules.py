@@ -78,6 +78,7 @@ def test_what_a_policy_does_not_offer() -> None:
         ("SELECT sex, avg(sick::INT) FROM persons GROUP BY sex", {"per_query": None}, "offers no counts with noise"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"max_size": None}, "The policy offers no group sizes"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"unit": None}, "The policy offers no group sizes"),
+        ("SELECT count(*) FROM (SELECT DISTINCT age FROM persons)", {"unit": None}, r"ask for .*count\(DISTINCT age\)"),
         ("SELECT count(*) FROM persons", {"per_query": Fraction(1, 10**5)}, "less than a ten-thousandth"),
         ("SELECT count(*) FROM persons", {"rows_per_unit": 10**9}, "wider than a billion"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"rows_per_unit": 10**6}, "wider than a million"),

@@ -12,7 +12,7 @@ from duckanon.catalog.names import quoted
 from duckanon.releases import layout
 from duckanon.releases.key_domains import components
 from duckanon.releases.measures import MOST_CELLS
-from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, GroupSizesQuestion, PaidQuestion
 
 
 def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
@@ -31,11 +31,25 @@ def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str,
 
 def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str) -> str:
     """A query for an answer with its cells, in all of which each number is the same. It reads domains alone."""
+    if isinstance(question, GroupSizesQuestion):
+        return " UNION ALL ".join(
+            _invented_level(con, question, level, number) for level in range(len(question.hierarchy) + 1)
+        )
     told = [
         name if name in question.form.cell else f"CAST({number} AS {kind}) AS {quoted([name])}"
         for name, kind in columns(con, question).items()
     ]
     return f"SELECT DISTINCT {', '.join(told)} FROM ({cells_of(question)}) AS _dk_cells"
+
+
+def _invented_level(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, level: int, number: str) -> str:
+    """A query for the regions of a level, with one size each."""
+    kinds = columns(con, question)
+    regions = {one.column: name for one, name in zip(question.hierarchy, question.form.cell, strict=True)}
+    values = {**dict.fromkeys(kinds, number), "level": str(level), **dict.fromkeys(regions, "NULL")}
+    values |= dict([*regions.items()][:level])
+    told = ", ".join(f"CAST({values[name]} AS {kind}) AS {quoted([name])}" for name, kind in kinds.items())
+    return f"SELECT DISTINCT {told} FROM ({cells_of(question)}) AS _dk_cells"
 
 
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:

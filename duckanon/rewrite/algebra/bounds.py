@@ -595,20 +595,28 @@ def truncation(expr: Expr) -> tuple[str, Expr] | None:
     return arguments[1].value.lower(), arguments[0]
 
 
-def moved_by(expr: Expr, today: date) -> tuple[int, Expr] | None:
-    """By how many microseconds a date is moved with a constant interval, and the date; None for another expression.
-
-    An interval of months moves dates by different times.
-    """
+def shifted(expr: Expr, today: date) -> tuple[Duration, Expr] | None:
+    """The constant interval by which a date is moved, and the date; None for another expression."""
     if not isinstance(expr, Arithmetic) or expr.operator not in ("+", "-"):
         return None
     by, of = folded(expr.right, today), expr.left
     if by is None and expr.operator == "+":
         by, of = folded(expr.left, today), expr.right
-    if by is None or not isinstance(by.value, Duration) or by.value.months:
+    if by is None or not isinstance(by.value, Duration):
         return None
-    micros = by.value.days * _MICROS["day"] + by.value.micros
-    return (micros if expr.operator == "+" else -micros), of
+    return by.value.times(1 if expr.operator == "+" else -1), of
+
+
+def moved_by(expr: Expr, today: date) -> tuple[int, Expr] | None:
+    """By how many microseconds a date is moved with a constant interval, and the date; None for another expression.
+
+    An interval of months moves dates by different times.
+    """
+    found = shifted(expr, today)
+    if found is None or found[0].months:
+        return None
+    by, of = found
+    return by.days * _MICROS["day"] + by.micros, of
 
 
 def start(moment: datetime, unit: str) -> datetime:
