@@ -20,6 +20,9 @@ from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import ROW, absent, call, check, exactly, fill, hashed, packed, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
+# null_sensitive: NULL is a value of a sensitive column.
+NULL_IS_VALUE = "value"
+
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind k_report on a database instance."""
@@ -36,6 +39,7 @@ class KReport(KRequest):
     sensitive: tuple[str, ...]
     population: Population
     l: int  # noqa: E741 - the argument's name
+    null_sensitive: str
     unit: str | None
 
     @classmethod
@@ -155,7 +159,8 @@ def _report(
     many, subjects = times.values.to_numpy().astype(np.int64), None
     if request.unit is not None:
         subjects = None if packed is None else unit_codes(packed.field(len(request.sensitive)))
-    columns = [] if packed is None else sensitive_columns(packed)[: len(request.sensitive)]
+    null_is_value = request.null_sensitive == NULL_IS_VALUE
+    columns = [] if packed is None else sensitive_columns(packed, null_is_value=null_is_value)[: len(request.sensitive)]
     held = people.values.to_numpy(zero_copy_only=False).astype(np.float64)
     found = report(
         of_class.astype(np.int64),

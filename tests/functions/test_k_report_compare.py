@@ -214,11 +214,23 @@ def test_populations_that_cannot_be(people: duckdb.DuckDBPyConnection, arguments
 
 def test_null_is_a_class_and_a_sensitive_value(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS FROM (VALUES (NULL, 1), (NULL, NULL), (2, 1), (2, 1)) t(q, s)").fetchall()
-    found = one(con, "FROM k_report('t', ['q'], sensitive := ['s'])")
+    found = one(con, "FROM k_report('t', ['q'], sensitive := ['s'], null_sensitive := 'value')")
     assert (found["classes"], found["k"], found["l"]) == (2, 2, 1)
     # The class of NULL is half and half, the table is three quarters to one: a quarter apart.
     assert found["t"] == pytest.approx(0.25)
     assert found["entropy_l"] == 1.0
+
+
+def test_a_class_of_one_value_and_of_null_has_one_value(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS FROM (VALUES (1, 'hiv'), (1, NULL), (2, 'hiv'), (2, 'flu')) t(q, s)").fetchall()
+    measures = "SELECT l, entropy_l, t, recursive_c FROM k_report('t', ['q'], sensitive := ['s']"
+    (found,) = con.execute(f"{measures})").fetchall()
+    assert found == (1, 1.0, pytest.approx(1 / 3), float("inf"))
+    (with_null,) = con.execute(f"{measures}, null_sensitive := 'value')").fetchall()
+    assert with_null == (2, 2.0, pytest.approx(0.25), 1.0)
+    # A class without any value has none, and differs from nothing.
+    con.execute("INSERT INTO t VALUES (3, NULL), (3, NULL)").fetchall()
+    assert con.execute(f"{measures})").fetchall() == [(0, 0.0, pytest.approx(1 / 3), float("inf"))]
 
 
 def test_columns_named_like_ours(con: duckdb.DuckDBPyConnection) -> None:

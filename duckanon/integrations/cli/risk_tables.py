@@ -61,7 +61,7 @@ def _meanings(
         "avg_class": "Records in a group, on average.",
         "max_risk": "The chance of picking the right record for the most exposed person: 1 / k.",
         "avg_risk": "The same chance, averaged over all records: classes / records.",
-        "l": f"The fewest different values of {hidden} in a group; 1 means that some group gives the value away.",
+        "l": f"The fewest different values of {hidden} in a group; 1 or 0 means that some group gives the value away.",
         "entropy_l": f"The same, counting by how evenly the values of {hidden} are spread in a group.",
         "t": f"The farthest that {hidden} in a group lies from the whole table: 0 is alike, 1 is as far as can be.",
         "recursive_c": f"In every group the commonest value of {hidden} occurs at most this many times as often as all "
