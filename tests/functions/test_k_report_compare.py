@@ -233,6 +233,26 @@ def test_a_class_of_one_value_and_of_null_has_one_value(con: duckdb.DuckDBPyConn
     assert con.execute(f"{measures})").fetchall() == [(0, 0.0, pytest.approx(1 / 3), float("inf"))]
 
 
+def test_containment(con: duckdb.DuckDBPyConnection) -> None:
+    """As a join of the table with itself has it; neither the population nor a collation changes it."""
+    con.execute(
+        "CREATE TABLE t AS SELECT CASE WHEN i % 5 > 0 THEN (hash(i) % 3)::INT END AS x, CASE WHEN i % 7 > 0 THEN "
+        "['a', 'A', 'b'][1 + (hash(i + 5) % 3)::INT] END AS y, CASE WHEN i % 6 > 0 THEN [hash(i + 9) % 2] END AS z "
+        "FROM range(1, 30) r(i); CREATE TABLE collated (x INT, y VARCHAR COLLATE NOCASE, z UBIGINT[]);"
+        "INSERT INTO collated FROM t"
+    ).fetchall()
+    same = " AND ".join(f"(a.{one} = b.{one} OR a.{one} IS NULL OR b.{one} IS NULL)" for one in "xyz")
+    (wanted,) = con.execute(
+        "SELECT min(n), count(*) FILTER (n = 1) FROM (SELECT count(*) AS n FROM (SELECT *, rowid AS id FROM t) AS a "
+        f"JOIN t AS b ON {same} GROUP BY a.id)"
+    ).fetchall()
+    assert wanted[1] > 0
+    for table, more in (("collated", ""), ("t", ", population := 't'")):
+        call = f"FROM k_report('{table}', ['x', 'y', 'z'], containment := true{more})"
+        assert con.execute(f"SELECT k_containment, singletons_containment {call}").fetchall() == [wanted]
+    assert one(con, "FROM k_report('t', ['x', 'y', 'z'])")["k_containment"] is None
+
+
 def test_columns_named_like_ours(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS SELECT i % 3 AS size, 'p' || i % 2 AS people, i AS members FROM range(10) r(i)")
     for more in ("", ", population := 't'", ", sensitive := ['members']"):

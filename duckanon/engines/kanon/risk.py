@@ -47,7 +47,9 @@ class Report:
     sensitive columns the worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean
     chance of a right guess by an attacker who does not know who is in the table; population_uniques: how many records
     are alone in the population too, expected unless it is known; None unless a population or a sampling fraction is
-    given. k_map: people of the class that has fewest in the population, None without one. units, units_alone: how many
+    given. k_map: people of the class that has fewest in the population, None without one. k_containment,
+    singletons_containment: the fewest records that agree with one where NULL agrees with every value, and records with
+    which no other does; None unless they are counted. units, units_alone: how many
     units there are, and how many are alone in a class at least; None where records count.
     """
 
@@ -68,6 +70,8 @@ class Report:
     k_map: int | None
     units: int | None = None
     units_alone: int | None = None
+    k_containment: int | None = None
+    singletons_containment: int | None = None
 
 
 def journalist(sizes: Sizes, population: Sizes | None, fraction: float | Floats | None) -> Floats | None:

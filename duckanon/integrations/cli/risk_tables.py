@@ -30,6 +30,8 @@ NAMES = {
     "k_map": "k-map",
     "units": "units",
     "units_alone": "units alone",
+    "k_containment": "k by containment",
+    "singletons_containment": "alone by containment",
 }
 _COMPARED = {
     "method": "method",
@@ -70,6 +72,8 @@ def _meanings(
         "journalist_avg": "The same chance, averaged over all records.",
         "population_uniques": "Records that are alone in the population too, as far as this table lets one expect.",
         "k_map": "Every record may be one of this many people or more.",
+        "k_containment": "The fewest records that agree with a record where an empty field agrees with everything.",
+        "singletons_containment": "Records with which no other agrees even so.",
     }
 
 

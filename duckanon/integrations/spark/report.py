@@ -27,6 +27,8 @@ _PART = 200_000
 
 def check_k_report(call: Call) -> KReport:
     request = KReport.read(arguments.from_policy("k_report", call.given, lambda _: None))
+    if request.containment:
+        raise InvalidInput("containment compares all classes on one machine: leave it out on Spark.")
     names, types = call.described()
     people, kinds = call.described("population") if request.population.table else ([], [])
     check_table(request, names, types, people)
