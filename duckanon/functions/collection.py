@@ -24,7 +24,7 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
-from duckanon.functions.encoding import Chunk, as_units, chunk, is_ordered, join, sensitive
+from duckanon.functions.encoding import Chunk, chunk, is_ordered, join, null_apart, sensitive
 from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, struct
 from duckanon.functions.udf import Instance
 
@@ -141,13 +141,12 @@ class Collection:
 
         return spread(one, zip(names, weights, strict=True), threads)
 
-    def sensitive(self, names: Sequence[str], threads: int) -> list[Sensitive]:
+    def sensitive(self, names: Sequence[str], threads: int, *, null_is_value: bool) -> list[Sensitive]:
         """Sensitive columns as the engine takes them."""
 
         def one(name: str) -> Sensitive:
             kind = self._kinds[name]
-            found = self._attribute(name, not is_ordered(kind), 1.0)
-            return sensitive(replace(found, codes=found.codes.astype(np.int32, copy=False)), kind)
+            return sensitive(self._attribute(name, not is_ordered(kind), 1.0), kind, null_is_value=null_is_value)
 
         return spread(one, names, threads)
 
@@ -167,7 +166,7 @@ class Collection:
 
     def units(self, name: str) -> npt.NDArray[np.int32]:
         """The unit of each row as a number for each distinct value, -1 for NULL, in the order of the rows' numbers."""
-        return as_units(self._attribute(name, True, 1.0))
+        return null_apart(self._attribute(name, True, 1.0))
 
     def _attribute(self, name: str, categorical: bool, weight: float) -> Attribute:
         chunks = [part.columns[name] for part in self._parts]

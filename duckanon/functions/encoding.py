@@ -176,8 +176,8 @@ def join(name: str, kind: pa.DataType, chunks: Sequence[pa.Array], *, categorica
     return Joined(Attribute(name, none, levels, distinct, span, weight), ranks)
 
 
-def sensitive_columns(packed: pa.Scalar | pa.StructArray) -> list[Sensitive]:
-    """Sensitive columns as the engine takes them, NULL a value of its own; none from a NULL."""
+def sensitive_columns(packed: pa.Scalar | pa.StructArray, *, null_is_value: bool) -> list[Sensitive]:
+    """Sensitive columns as the engine takes them; none from a NULL."""
     if isinstance(packed, pa.Scalar):
         if not packed.is_valid:
             return []
@@ -185,26 +185,32 @@ def sensitive_columns(packed: pa.Scalar | pa.StructArray) -> list[Sensitive]:
     found = []
     for i in range(packed.type.num_fields):
         name, column = packed.type.field(i).name, packed.field(i)
-        found.append(sensitive(encode(name, column, categorical=not is_ordered(column.type)), column.type))
+        coded = encode(name, column, categorical=not is_ordered(column.type))
+        found.append(sensitive(coded, column.type, null_is_value=null_is_value))
     return found
 
 
 def unit_codes(column: pa.Array) -> npt.NDArray[np.int32]:
     """The unit of each row as a number for each distinct value, -1 for NULL. Shape (n,)."""
-    return as_units(encode("unit", column, categorical=True))
+    return null_apart(encode("unit", column, categorical=True))
 
 
-def as_units(coded: Attribute) -> npt.NDArray[np.int32]:
+def null_apart(coded: Attribute) -> npt.NDArray[np.int32]:
     """The codes of a column with -1 for NULL."""
     return np.where(coded.codes == coded.distinct, np.int32(-1), coded.codes.astype(np.int32))
 
 
-def sensitive(coded: Attribute, kind: pa.DataType) -> Sensitive:
-    """A sensitive column as the engine takes it, from its codes and its type."""
+def sensitive(coded: Attribute, kind: pa.DataType, *, null_is_value: bool) -> Sensitive:
+    """A sensitive column as the engine takes it, from its codes and its type.
+
+    null_is_value: whether NULL is a value of its own, after all others, or none.
+    """
     from duckanon.engines.kanon.risk import Sensitive
 
+    if not null_is_value:
+        return Sensitive(null_apart(coded), coded.distinct, is_ordered(kind))
     holds_null = bool((coded.codes == coded.distinct).any())
-    return Sensitive(coded.codes, coded.distinct + holds_null, is_ordered(kind))
+    return Sensitive(coded.codes.astype(np.int32, copy=False), coded.distinct + holds_null, is_ordered(kind))
 
 
 def joined(parts: Sequence[pa.Array]) -> pa.Array:

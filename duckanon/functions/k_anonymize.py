@@ -245,7 +245,10 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
         if is_global:
             rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, criteria, progress)
         else:
-            content, sensitive = rows.content(), rows.sensitive(criteria.sensitive, workers)
+            content, sensitive = (
+                rows.content(),
+                rows.sensitive(criteria.sensitive, workers, null_is_value=criteria.null_is_value),
+            )
             subjects = None if criteria.unit is None else rows.units(criteria.unit)
             rows.let_go()
             if request.objective == _SQUARES:

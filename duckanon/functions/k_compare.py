@@ -99,7 +99,7 @@ def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: 
             options=request.options,
             content=rows.content() if criteria.columns or criteria.max_suppression else None,
             target=None if request.target is None else rows.values(request.target),
-            sensitive=rows.sensitive(criteria.sensitive, workers),
+            sensitive=rows.sensitive(criteria.sensitive, workers, null_is_value=criteria.null_is_value),
             subjects=None if criteria.unit is None else rows.units(criteria.unit),
             threads=workers,
             progress=progress,

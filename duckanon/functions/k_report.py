@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,18 @@ from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_row, row_type
-from duckanon.functions.encoding import sensitive_columns, unit_codes
+from duckanon.functions.encoding import encode, null_apart, sensitive_columns, unit_codes
 from duckanon.functions.k_request import KRequest
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, call, check, exactly, fill, hashed, packed, units
+from duckanon.functions.sqltext import ROW, absent, call, check, exactly, fill, hashed, packed, struct, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.risk import Report, Sizes
+
+# null_sensitive: NULL is a value of a sensitive column.
+NULL_IS_VALUE = "value"
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
@@ -36,7 +42,9 @@ class KReport(KRequest):
     sensitive: tuple[str, ...]
     population: Population
     l: int  # noqa: E741 - the argument's name
+    null_sensitive: str
     unit: str | None
+    containment: bool = False
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -45,6 +53,10 @@ class KReport(KRequest):
         people, unit = Population.read(asked), asked["unit"]
         arguments.check_unit(unit, asked["qi"], asked["sensitive"])
         people.check_unit(unit)
+        if asked["containment"] and unit is not None:
+            raise InvalidInput(
+                "containment counts records: leave unit out, and write unit := '' where a policy names one."
+            )
         return cls(**asked, population=people)
 
     def query(self) -> str:
@@ -60,15 +72,17 @@ class KReport(KRequest):
         elif self.population.weight is not None:
             counted = self.population.weighed
         members = f"{packed([*self.sensitive, *named])}{own}" if self.sensitive else "NULL"
+        shown = {f"k{i}": f"CASE WHEN {key} IS NOT NULL THEN {exactly(key)} END" for i, key in enumerate(keys)}
+        values = struct(shown) if self.containment else "NULL"
         size = self._size(f"NOT {OTHERS}" if own else None)
         rows = f"system.main.count({ROW}.{identifier(self.unit)}){own}" if self.unit else "NULL::BIGINT"
         alone = self._alone(size, own)
         # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
-            f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people, {alone} AS alone "
-            f"FROM {source} GROUP BY {groups} HAVING {size} > 0)"
+            f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people, {alone} AS alone, "
+            f"{values} AS shown FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
-        # Classes of the same size are alike, unless sensitive columns tell them apart.
+        # Classes of the same size are alike, unless sensitive columns or their own values tell them apart.
         each = f"(SELECT *, 1 AS times FROM {classes})"
         alike = (
             "(SELECT size, people, system.main.sum(rows)::BIGINT AS rows, system.main.count(*) AS times, "
@@ -80,7 +94,7 @@ class KReport(KRequest):
             table=literal(self.tbl),
             absent=absent([*self.qi, *self.sensitive, *self.population.columns, *named]),
             problem=check("k_report", self.literal, people=self.population.described),
-            source=each if self.sensitive else alike,
+            source=each if self.sensitive or self.containment else alike,
             answer=self.measured("size", "times", "people", "rows", self._units),
         )
 
@@ -125,7 +139,8 @@ class KReport(KRequest):
         fields = {"sizes": size, "times": times, "people": people, "rows": rows}
         lists = {name: f"system.main.list({one})" for name, one in fields.items()}
         members = "system.main.list(members)" if self.sensitive else "NULL"
-        return call("_dk_k_report", request=self.literal, members=members, units=units, **lists)
+        shown = "system.main.list(shown)" if self.containment else "NULL"
+        return call("_dk_k_report", request=self.literal, members=members, units=units, shown=shown, **lists)
 
 
 def check_table(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
@@ -140,6 +155,7 @@ def _report(
     request: KReport,
     members: pa.Scalar,
     units: pa.Scalar,
+    shown: pa.Scalar,
     sizes: pa.Scalar,
     times: pa.Scalar,
     people: pa.Scalar,
@@ -155,7 +171,8 @@ def _report(
     many, subjects = times.values.to_numpy().astype(np.int64), None
     if request.unit is not None:
         subjects = None if packed is None else unit_codes(packed.field(len(request.sensitive)))
-    columns = [] if packed is None else sensitive_columns(packed)[: len(request.sensitive)]
+    null_is_value = request.null_sensitive == NULL_IS_VALUE
+    columns = [] if packed is None else sensitive_columns(packed, null_is_value=null_is_value)[: len(request.sensitive)]
     held = people.values.to_numpy(zero_copy_only=False).astype(np.float64)
     found = report(
         of_class.astype(np.int64),
@@ -168,4 +185,17 @@ def _report(
         None if packed is not None or request.unit is None else int(rows.values.to_numpy().sum()),
     )
     known, alone = units.as_py() if units.is_valid else (None, None)
-    return one_row(asdict(replace(found, units=known, units_alone=alone)), columns_of("k_report"))
+    found = replace(found, units=known, units_alone=alone)
+    if request.containment:
+        found = _with_containment(found, shown.values, of_class.astype(np.int64))
+    return one_row(asdict(found), columns_of("k_report"))
+
+
+def _with_containment(found: Report, shown: pa.StructArray, sizes: Sizes) -> Report:
+    """The report with its measures of containment. shown: a hash of each value that a class shows, NULL for NULL."""
+    from duckanon.engines.kanon.containment import agreeing
+
+    columns = [null_apart(encode("", column, categorical=True)) for column in shown.flatten()]
+    agree = agreeing(np.stack(columns, 1), sizes)
+    alone = int(sizes[agree == 1].sum())
+    return replace(found, k_containment=int(agree.min()), singletons_containment=alone)

@@ -166,7 +166,8 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, threads: pa.
     whole = records(cell.attribute for cell in released)
     wanted = replace(wanted, suppress=Fraction(left, len(cells)))
     subjects = unit_codes(packed["unit"].values.field(0)) if request.criteria.unit is not None else None
-    found = coarser(released, whole, sensitive_columns(sensitive), wanted, workers, subjects)
+    columns = sensitive_columns(sensitive, null_is_value=request.criteria.null_is_value)
+    found = coarser(released, whole, columns, wanted, workers, subjects)
     labels = np.empty_like(found)
     labels[packed["numbers"].values.to_numpy() - 1] = found
     handle = COLLECTIONS.open()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.k_report import KReport
+from duckanon.functions.k_report import NULL_IS_VALUE, KReport
 from duckanon.functions.population import Population
 from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import units
@@ -29,6 +29,7 @@ _ROUNDING = 1e-9
 class Criteria:
     """The criteria of a call for sensitive columns. l, t: None where they are not given. c: of recursive diversity.
 
+    null_sensitive: 'value' if NULL is a sensitive value like others, 'ignored' if it is none.
     unit: the column of which k counts distinct values, and the criteria count each with each value once; None: records.
     """
 
@@ -37,8 +38,13 @@ class Criteria:
     diversity: str
     c: Fraction | None
     t: Fraction | None
+    null_sensitive: str
     max_suppression: Fraction
     unit: str | None = None
+
+    @property
+    def null_is_value(self) -> bool:
+        return self.null_sensitive == NULL_IS_VALUE
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,13 +104,22 @@ class Criteria:
             return "false"
         parts = ["answer.problem IS NOT NULL"]
         parts += [f"answer.measures.{name} {comparison} {bound!r}" for name, comparison, bound in self.failures]
-        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=Population(), l=self.least, unit=self.unit)
+        asked = KReport(
+            tbl="",
+            qi=(),
+            sensitive=self.sensitive,
+            population=Population(),
+            l=self.least,
+            null_sensitive=self.null_sensitive,
+            unit=self.unit,
+        )
         return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
 
 
 def read(asked: dict[str, Any], apart: Sequence[str]) -> Criteria:
     """Take the criteria out of the arguments of a call. apart: columns that cannot be sensitive ones."""
     columns, close, unit, suppress = (asked.pop(name) for name in ("sensitive", "t", "unit", "max_suppression"))
+    nulls = asked.pop("null_sensitive")
     kind, least, ratio = _diversity(*(asked.pop(name) for name in ("l", "diversity", "c")))
     if columns and least is None and close is None:
         raise InvalidInput("sensitive names columns without a condition: give l or t, as in l := 3.")
@@ -115,7 +130,7 @@ def read(asked: dict[str, Any], apart: Sequence[str]) -> Criteria:
         if fold(name) in taken:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
     arguments.check_unit(unit, asked["qi"], columns)
-    return Criteria(columns, least, kind, ratio, close, suppress, unit)
+    return Criteria(columns, least, kind, ratio, close, nulls, suppress, unit)
 
 
 def _diversity(

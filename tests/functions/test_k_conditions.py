@@ -22,7 +22,7 @@ def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     con.execute(
         "CREATE TABLE people AS SELECT CASE WHEN i % 40 > 0 THEN (hash(i) % 60)::INT END AS age, "
         "'c' || hash(i + 1) % 5 AS city, ['flu', 'hiv', 'cold', NULL][1 + (hash(i + 2) % 4)::INT] AS illness, "
-        "(hash(i + 3) % 9)::INT AS pay, i AS id FROM range(400) r(i)"
+        "CASE WHEN i % 11 > 0 THEN (hash(i + 3) % 9)::INT END AS pay, i AS id FROM range(400) r(i)"
     ).fetchall()
     return con
 
@@ -36,30 +36,38 @@ def classes(con: duckdb.DuckDBPyConnection, release: str, column: str) -> list[l
 
 
 def distance(part: list[Any], whole: list[Any], *, ordered: bool) -> float:
-    """Earth mover's distance by its formulas, values in order, NULL last."""
+    """Earth mover's distance by its formulas, values in order, NULL last; none from a class without values."""
+    if not part:
+        return 0.0
     values = sorted(set(whole), key=lambda v: (v is None, v))
     mine, all_ = Counter(part), Counter(whole)
     gaps = np.array([mine[v] / len(part) - all_[v] / len(whole) for v in values])
     return float(np.abs(np.cumsum(gaps)).sum() / (len(values) - 1) if ordered else np.abs(gaps).sum() / 2)
 
 
-@pytest.mark.parametrize("share", ["0", "0.05"])
-def test_every_class_holds_what_is_demanded(people: duckdb.DuckDBPyConnection, share: str) -> None:
+@pytest.mark.parametrize(
+    ("share", "also"),
+    [("0.05", ""), ("0", ", null_sensitive := 'value'"), ("0", ", within := 'free'")],
+)
+def test_every_class_holds_what_is_demanded(people: duckdb.DuckDBPyConnection, share: str, also: str) -> None:
+    """NULL is no value, also where classes of an earlier release are joined, unless it is said to be one."""
+    people.execute(f"CREATE TABLE free AS FROM k_anonymize('people', {QI}, k := 4)").fetchall()
     people.execute(
-        f"CREATE TABLE released AS FROM k_anonymize('people', {QI}, k := 4, {MIXED}, max_suppression := {share})"
+        f"CREATE TABLE released AS FROM k_anonymize('people', {QI}, k := 4, {MIXED}, max_suppression := {share}{also})"
     ).fetchall()
     ids = [i for (i,) in people.execute("SELECT id FROM released").fetchall()]
     assert len(ids) == len(set(ids))
     assert len(ids) == 400 if share == "0" else 380 <= len(ids) < 400
     for column, ordered in (("illness", False), ("pay", True)):
         found = classes(people, "released", column)
-        whole = [value for part in found for value in part]
         assert min(map(len, found)) >= 4
+        if "'value'" not in also:
+            found = [[value for value in part if value is not None] for part in found]
+        whole = [value for part in found for value in part]
         assert min(len(set(part)) for part in found) >= 3
         assert max(distance(part, whole, ordered=ordered) for part in found) <= 0.3 + 1e-9
     assert len(found) > 5
     # Without the conditions some class fails them: the test could fail.
-    people.execute(f"CREATE TABLE free AS FROM k_anonymize('people', {QI}, k := 4)").fetchall()
     assert min(len(set(part)) for part in classes(people, "free", "illness")) < 3
 
 
@@ -73,7 +81,8 @@ def test_every_class_holds_what_is_demanded(people: duckdb.DuckDBPyConnection, s
 def test_entropy_and_recursive_diversity(
     people: duckdb.DuckDBPyConnection, asked: str, reported: str, share: str
 ) -> None:
-    call = f"{QI}, k := 4, sensitive := ['illness'], {asked}, max_suppression := {share}"
+    nulls = "null_sensitive := 'value'"
+    call = f"{QI}, k := 4, sensitive := ['illness'], {asked}, {nulls}, max_suppression := {share}"
     people.execute(f"CREATE TABLE released AS FROM k_anonymize('people', {call})").fetchall()
     found = [list(Counter(part).values()) for part in classes(people, "released", "illness")]
     kind = "entropy" if "entropy" in asked else "recursive"
@@ -83,7 +92,7 @@ def test_entropy_and_recursive_diversity(
     # The release says so by itself, and k_compare said so before.
     ((records, holds),) = people.execute(
         f"SELECT records, {reported} FROM k_report('released', ['age_lo', 'age_hi', 'city_set'], "
-        "sensitive := ['illness'], l := 3)"
+        f"sensitive := ['illness'], l := 3, {nulls})"
     ).fetchall()
     assert holds
     assert records == sum(map(sum, found))
@@ -174,7 +183,8 @@ def test_one_class_if_nothing_else_will_do(people: duckdb.DuckDBPyConnection) ->
         ("sensitive := ['pay'], l := 2, max_suppression := -0.1",
          "max_suppression must be a number from 0 to below 1: a release without records is none."),
         ("sensitive := ['illness'], l := 5",
-         "l is 5, but a sensitive column has fewer distinct values among the records: choose a smaller l."),
+         "l is 5, but a sensitive column has fewer distinct values among the records (NULL is one only with "
+         "null_sensitive := 'value'): choose a smaller l."),
     ]),
 )  # fmt: skip
 def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) -> None:
@@ -203,5 +213,7 @@ def test_a_wrong_answer_is_not_released(
 
     monkeypatch.setattr(private_classes, "settle_classes", settle)
     with pytest.raises(duckdb.InvalidInputException) as raised:
-        people.execute(f"FROM k_anonymize('people', {QI}, sensitive := ['illness'], {asked})").fetchall()
+        people.execute(
+            f"FROM k_anonymize('people', {QI}, sensitive := ['illness'], null_sensitive := 'value', {asked})"
+        ).fetchall()
     assert str(raised.value).removeprefix("Invalid Input Error: ") == said

@@ -214,11 +214,43 @@ def test_populations_that_cannot_be(people: duckdb.DuckDBPyConnection, arguments
 
 def test_null_is_a_class_and_a_sensitive_value(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS FROM (VALUES (NULL, 1), (NULL, NULL), (2, 1), (2, 1)) t(q, s)").fetchall()
-    found = one(con, "FROM k_report('t', ['q'], sensitive := ['s'])")
+    found = one(con, "FROM k_report('t', ['q'], sensitive := ['s'], null_sensitive := 'value')")
     assert (found["classes"], found["k"], found["l"]) == (2, 2, 1)
     # The class of NULL is half and half, the table is three quarters to one: a quarter apart.
     assert found["t"] == pytest.approx(0.25)
     assert found["entropy_l"] == 1.0
+
+
+def test_a_class_of_one_value_and_of_null_has_one_value(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS FROM (VALUES (1, 'hiv'), (1, NULL), (2, 'hiv'), (2, 'flu')) t(q, s)").fetchall()
+    measures = "SELECT l, entropy_l, t, recursive_c FROM k_report('t', ['q'], sensitive := ['s']"
+    (found,) = con.execute(f"{measures})").fetchall()
+    assert found == (1, 1.0, pytest.approx(1 / 3), float("inf"))
+    (with_null,) = con.execute(f"{measures}, null_sensitive := 'value')").fetchall()
+    assert with_null == (2, 2.0, pytest.approx(0.25), 1.0)
+    # A class without any value has none, and differs from nothing.
+    con.execute("INSERT INTO t VALUES (3, NULL), (3, NULL)").fetchall()
+    assert con.execute(f"{measures})").fetchall() == [(0, 0.0, pytest.approx(1 / 3), float("inf"))]
+
+
+def test_containment(con: duckdb.DuckDBPyConnection) -> None:
+    """As a join of the table with itself has it; neither the population nor a collation changes it."""
+    con.execute(
+        "CREATE TABLE t AS SELECT CASE WHEN i % 5 > 0 THEN (hash(i) % 3)::INT END AS x, CASE WHEN i % 7 > 0 THEN "
+        "['a', 'A', 'b'][1 + (hash(i + 5) % 3)::INT] END AS y, CASE WHEN i % 6 > 0 THEN [hash(i + 9) % 2] END AS z "
+        "FROM range(1, 30) r(i); CREATE TABLE collated (x INT, y VARCHAR COLLATE NOCASE, z UBIGINT[]);"
+        "INSERT INTO collated FROM t"
+    ).fetchall()
+    same = " AND ".join(f"(a.{one} = b.{one} OR a.{one} IS NULL OR b.{one} IS NULL)" for one in "xyz")
+    (wanted,) = con.execute(
+        "SELECT min(n), count(*) FILTER (n = 1) FROM (SELECT count(*) AS n FROM (SELECT *, rowid AS id FROM t) AS a "
+        f"JOIN t AS b ON {same} GROUP BY a.id)"
+    ).fetchall()
+    assert wanted[1] > 0
+    for table, more in (("collated", ""), ("t", ", population := 't'")):
+        call = f"FROM k_report('{table}', ['x', 'y', 'z'], containment := true{more})"
+        assert con.execute(f"SELECT k_containment, singletons_containment {call}").fetchall() == [wanted]
+    assert one(con, "FROM k_report('t', ['x', 'y', 'z'])")["k_containment"] is None
 
 
 def test_columns_named_like_ours(con: duckdb.DuckDBPyConnection) -> None:

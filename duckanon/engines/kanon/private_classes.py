@@ -15,7 +15,7 @@ from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.criteria.classes import near_records, record_boxes
 from duckanon.engines.kanon.criteria.enforcement import Settled, settle_classes
-from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria, criteria_arrays
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria, criteria_arrays, present
 from duckanon.engines.kanon.criteria.rebuilding import rebuild
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS
@@ -173,10 +173,11 @@ def _rebuilt(
 
 def _of_the_release(column: Sensitive, kept: Order) -> Sensitive:
     """A column whose parts know how often all records that are kept have each value: closeness is to these."""
-    occurring, codes = np.unique(column.codes[kept], return_inverse=True)
-    numbered = np.zeros(len(column.codes), np.int32)
-    numbered[kept] = codes.ravel()
-    return replace(column, codes=numbered, distinct=len(occurring), table=np.bincount(codes.ravel()))
+    whole = present(column, kept)
+    numbered = np.full(len(column.codes), -1, np.int32)
+    numbered[kept] = whole.codes
+    table = np.bincount(whole.codes[whole.codes >= 0], minlength=whole.distinct)
+    return replace(whole, codes=numbered, table=table)
 
 
 def _parts(records: Records, labels: Labels) -> list[Order]:

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sensitive:
-    """One sensitive column: codes of shape (n,) in 0..distinct-1 (NULL is one), and whether they are ordered.
+    """One sensitive column: codes of shape (n,) in 0..distinct-1, and whether they are ordered. -1: no value.
 
     table: how often the whole table has each code, shape (distinct,), if these records are a part of it; where subjects
     count, how many have it.
@@ -40,13 +40,16 @@ class Report:
 
     k: size of the smallest class. singletons: classes of one record. max_risk = 1 / k and avg_risk = classes / records:
     the chance of a right guess for the most exposed record and on average (prosecutor's and marketer's risk). l: fewest
-    distinct values of a sensitive column in a class; entropy_l: least exp(entropy), to twelve digits; t: largest
-    distance between a class and the table, to twelve digits; recursive_c: the table is recursively (c, l)-diverse for
+    distinct values of a sensitive column in a class; entropy_l: least exp(entropy), to twelve digits, 0 where a class
+    has no value; t: largest distance between a class and the table, to twelve digits, of the classes that have values;
+    recursive_c: the table is recursively (c, l)-diverse for
     every c above it and the l that was asked for, infinity where a class has fewer values than that. Over several
     sensitive columns the worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean
     chance of a right guess by an attacker who does not know who is in the table; population_uniques: how many records
     are alone in the population too, expected unless it is known; None unless a population or a sampling fraction is
-    given. k_map: people of the class that has fewest in the population, None without one. units, units_alone: how many
+    given. k_map: people of the class that has fewest in the population, None without one. k_containment,
+    singletons_containment: the fewest records that agree with one where NULL agrees with every value, and records with
+    which no other does; None unless they are counted. units, units_alone: how many
     units there are, and how many are alone in a class at least; None where records count.
     """
 
@@ -67,6 +70,8 @@ class Report:
     k_map: int | None
     units: int | None = None
     units_alone: int | None = None
+    k_containment: int | None = None
+    singletons_containment: int | None = None
 
 
 def journalist(sizes: Sizes, population: Sizes | None, fraction: float | Floats | None) -> Floats | None:
@@ -116,9 +121,9 @@ def report(
     many = np.ones_like(sizes) if times is None else times
     label = np.repeat(np.arange(len(sizes)), sizes) if sensitive else np.zeros(0, np.intp)
     if subjects is None:
-        counts = [_Counts.of(label, sizes, column) for column in sensitive]
+        counts = [_Counts.of(label, len(sizes), column) for column in sensitive]
     else:
-        counts = [_Counts.of_subjects(label, column, subjects) for column in sensitive]
+        counts = [_Counts.of_subjects(label, len(sizes), column, subjects) for column in sensitive]
         sizes = np.bincount(_distinct(label, subjects)[0], minlength=len(sizes)).astype(np.int64)
         records = int((subjects >= 0).sum())
     n, k, classes = int(sizes @ many), int(sizes.min()), int(many.sum())
@@ -163,8 +168,12 @@ def _distinct(label: npt.NDArray[np.intp], of: npt.NDArray[Any]) -> tuple[npt.ND
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """How often each class holds each sensitive value: only pairs that occur, by class, then by value."""
+    """How often each class holds each sensitive value: only pairs that occur, by class, then by value.
 
+    classes: how many there are, those without any value too.
+    """
+
+    classes: int
     label: npt.NDArray[np.intp]
     value: npt.NDArray[np.int64]
     count: npt.NDArray[np.int64]
@@ -173,33 +182,59 @@ class _Counts:
     ordered: bool
 
     @staticmethod
-    def of(label: npt.NDArray[np.intp], sizes: Sizes, column: Sensitive) -> "_Counts":
-        pair = label.astype(np.int64) * column.distinct + column.codes
+    def of(label: npt.NDArray[np.intp], classes: int, column: Sensitive) -> "_Counts":
+        known = column.codes >= 0
+        label, codes = label[known], column.codes[known]
+        pair = label.astype(np.int64) * column.distinct + codes
         occurring, count = np.unique(pair, return_counts=True)
-        held, value = np.divmod(occurring, column.distinct)
-        overall = np.bincount(column.codes, minlength=column.distinct) / len(label)
-        return _Counts(held.astype(np.intp), value, count, count / sizes[held], overall, column.ordered)
+        held, value = np.divmod(occurring, max(column.distinct, 1))
+        overall = np.bincount(codes, minlength=column.distinct) / max(len(codes), 1)
+        return _Counts.shared(classes, held.astype(np.intp), value, count, overall, ordered=column.ordered)
 
     @staticmethod
-    def of_subjects(label: npt.NDArray[np.intp], column: Sensitive, subjects: Codes) -> "_Counts":
+    def of_subjects(label: npt.NDArray[np.intp], classes: int, column: Sensitive, subjects: Codes) -> "_Counts":
         """Where each subject of a class counts once for each value, and in the table once for each value too."""
-        pair = subjects.astype(np.int64) * column.distinct + column.codes
-        held, found = _distinct(label, np.where(subjects < 0, -1, pair))
-        occurring, value = np.unique(found % column.distinct, return_inverse=True)
+        width = max(column.distinct, 1)
+        pair = subjects.astype(np.int64) * width + column.codes
+        held, found = _distinct(label, np.where((subjects < 0) | (column.codes < 0), -1, pair))
+        occurring, value = np.unique(found % width, return_inverse=True)
         mine = Sensitive(value.ravel().astype(np.int32), len(occurring), column.ordered)
-        once = np.bincount(np.searchsorted(occurring, np.unique(found) % column.distinct))
-        return replace(_Counts.of(held, np.bincount(held), mine), overall=once / once.sum())
+        once = np.bincount(np.searchsorted(occurring, np.unique(found) % width), minlength=len(occurring))
+        return replace(_Counts.of(held, classes, mine), overall=once / max(once.sum(), 1))
+
+    @staticmethod
+    def shared(
+        classes: int,
+        label: npt.NDArray[np.intp],
+        value: npt.NDArray[np.int64],
+        count: npt.NDArray[np.int64],
+        overall: npt.NDArray[np.float64],
+        *,
+        ordered: bool,
+    ) -> "_Counts":
+        """With each count's share of its class."""
+        share = count / np.bincount(label, weights=count, minlength=classes)[label]
+        return _Counts(classes, label, value, count, share, overall, ordered)
+
+    @property
+    def _by_class(self) -> npt.NDArray[np.int64]:
+        """How many values each class has, shape (classes,)."""
+        return np.bincount(self.label, minlength=self.classes)
 
     def distinct_l(self) -> int:
-        return int(np.bincount(self.label).min())
+        return int(self._by_class.min())
 
     def entropy_l(self) -> float:
         """As many digits as are certain: a class of two values, half each, has 2 and not a little less."""
+        if self.distinct_l() == 0:
+            return 0.0
         entropy = np.bincount(self.label, weights=-self.share * np.log(self.share))
         return float(f"{np.exp(entropy.min()):.12g}")
 
     def recursive_c(self, least: int) -> float:
         """Largest ratio, over classes, of the commonest value to all but the `least` - 1 commonest ones together."""
+        if self.distinct_l() == 0:
+            return float("inf")
         first = np.flatnonzero(np.concatenate(([True], self.label[1:] != self.label[:-1])))
         falling = self.count[np.lexsort((-self.count, self.label))]
         rank = np.arange(len(falling)) - first[self.label]
@@ -213,7 +248,7 @@ class _Counts:
     def _equal_distance(self) -> float:
         """Earth mover's distance when all values are equally far apart: half the sum of the differences."""
         above = np.maximum(self.share - self.overall[self.value], 0.0)
-        return float(np.bincount(self.label, weights=above).max())
+        return float(np.bincount(self.label, weights=above).max(initial=0.0))
 
     def _ordered_distance(self) -> float:
         """Earth mover's distance over ranks: mean gap between the cumulative distributions.
@@ -222,7 +257,7 @@ class _Counts:
         where the table's own curve crosses it the table lies below, right of it above.
         """
         m = len(self.overall)
-        if m < 2:
+        if m < 2 or not len(self.label):
             return 0.0
         curve = np.cumsum(self.overall)
         area = np.concatenate(([0.0], np.cumsum(curve)))
@@ -262,9 +297,9 @@ def worst(
 ) -> Worst:
     """Measure some classes of a table, from how often each class holds each value: shapes (pairs,).
 
-    The pairs are sorted by label, then by value, and each occurs once. overall: share of each value in the whole table,
-    shape (distinct,). ordered: whether values lie on a line. least: the l of recursive_c.
+    The pairs are sorted by label, then by value, and each occurs once; a value of -1 is none. overall: share of each
+    value in the whole table, shape (distinct,). ordered: whether values lie on a line. least: the l of recursive_c.
     """
-    sizes = np.bincount(label, weights=count)
-    pairs = _Counts(label, value, count, count / sizes[label], overall, ordered)
+    known = value >= 0
+    pairs = _Counts.shared(int(label.max()) + 1, label[known], value[known], count[known], overall, ordered=ordered)
     return Worst(pairs.distinct_l(), pairs.entropy_l(), pairs.closeness(), pairs.recursive_c(least))

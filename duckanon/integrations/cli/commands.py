@@ -215,10 +215,11 @@ def report(
 
         if reads.table is not None:
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
-        if population is not None or any(given[name] is not None for name in ("fraction", "weight", "l")):
+        own = ("fraction", "weight", "l", "null_sensitive")
+        if population is not None or any(given[name] is not None for name in own):
             raise InvalidInput(
-                "A page has the risk of released tables as it stands: leave --population, --fraction, --weight and --l "
-                "out."
+                "A page has the risk of released tables as it stands: leave --population, --fraction, --weight, --l "
+                "and --null-sensitive out."
             )
         files, hidden = page.file or [], given["sensitive"]
         write(source, out, page.requests(qi), files=files, sensitive=hidden, force=force, record=recorded)

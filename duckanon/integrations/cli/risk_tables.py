@@ -30,6 +30,8 @@ NAMES = {
     "k_map": "k-map",
     "units": "units",
     "units_alone": "units alone",
+    "k_containment": "k by containment",
+    "singletons_containment": "alone by containment",
 }
 _COMPARED = {
     "method": "method",
@@ -61,7 +63,7 @@ def _meanings(
         "avg_class": "Records in a group, on average.",
         "max_risk": "The chance of picking the right record for the most exposed person: 1 / k.",
         "avg_risk": "The same chance, averaged over all records: classes / records.",
-        "l": f"The fewest different values of {hidden} in a group; 1 means that some group gives the value away.",
+        "l": f"The fewest different values of {hidden} in a group; 1 or 0 means that some group gives the value away.",
         "entropy_l": f"The same, counting by how evenly the values of {hidden} are spread in a group.",
         "t": f"The farthest that {hidden} in a group lies from the whole table: 0 is alike, 1 is as far as can be.",
         "recursive_c": f"In every group the commonest value of {hidden} occurs at most this many times as often as all "
@@ -70,6 +72,8 @@ def _meanings(
         "journalist_avg": "The same chance, averaged over all records.",
         "population_uniques": "Records that are alone in the population too, as far as this table lets one expect.",
         "k_map": "Every record may be one of this many people or more.",
+        "k_containment": "The fewest records that agree with a record where an empty field agrees with everything.",
+        "singletons_containment": "Records with which no other agrees even so.",
     }
 
 

@@ -20,7 +20,7 @@ from duckanon.integrations.copied_columns import Copied, generalised
 from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
-from duckanon.integrations.report.exposure import agreed, fewer_values
+from duckanon.integrations.report.exposure import agreed
 from duckanon.integrations.report.fingerprint import hashed
 from duckanon.integrations.report.origin import Origin
 from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
@@ -60,9 +60,9 @@ Types = Sequence[tuple[str, str]]
 class Released:
     """A table whose records were released. found: how it was recognised, in words. figures: the row of k_report.
 
-    sensitive: columns that were named as such. agreed: by column, in how many records' classes all agree on it: of
-    `sensitive`, or of all columns that are copied as they are, if none was named. fewer: by column of `sensitive`, in
-    how many classes there are fewer values than l if NULL is none, and the fewest. origin: what else is known of it.
+    sensitive: columns that were named as such. agreed: by column, in how many records' classes no two values of it
+    differ: of `sensitive`, or of all columns that are copied as they are, if none was named. origin: what else is known
+    of it.
     """
 
     table: str
@@ -72,7 +72,6 @@ class Released:
     figures: dict[str, Any]
     copied: Copied
     agreed: dict[str, int]
-    fewer: dict[str, tuple[int, int]]
     origin: Origin = field(default_factory=Origin)
 
 
@@ -290,10 +289,9 @@ class _Assessor:
         # Where nobody named a sensitive column, each that is copied may be one.
         guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
-        fewer = fewer_values(self.con, name, qi, hidden, figures["l"] or 0)
         source = source_of(self.con, self.tables, name) if name in self.tables and figures["records"] else None
         origin = Origin.of(self.con, name, unit, source, None if source is None else self.labels[source])
-        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, fewer, origin))
+        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, origin))
         if name not in self.tables or not figures["records"]:
             return
         self.stored.append(Stored(name, label, qi, figures["classes"], source))

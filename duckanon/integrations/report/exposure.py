@@ -9,7 +9,7 @@ from duckanon.catalog.names import identifier, literal
 
 
 def agreed(con: Any, name: str, qi: Sequence[str], columns: Sequence[str]) -> dict[str, int]:
-    """By column, in how many records' classes all records have one value; columns with no such class are left out.
+    """By column, in how many records' classes no two values differ, NULL being none; columns without one are left out.
 
     A column with one value in the whole table gives nothing away. con: a DuckDB connection. name: the table's, as the
     functions take it. qi: the columns that make the classes. Raises duckdb.Error.
@@ -33,28 +33,6 @@ def agreed(con: Any, name: str, qi: Sequence[str], columns: Sequence[str]) -> di
     return {column: int(records) for column, records, many in given if records and many > 1}
 
 
-def fewer_values(
-    con: Any, name: str, qi: Sequence[str], columns: Sequence[str], some: int
-) -> dict[str, tuple[int, int]]:
-    """By column, how many classes have fewer than `some` values of it without NULL, and the fewest that one has.
-
-    Where NULL counts as a value, as in l-diversity, a class of one illness and of records without any has two.
-    Columns without such a class are left out. The other arguments are those of `agreed`. Raises duckdb.Error.
-    """
-    if not columns:
-        return {}
-    cells = ", ".join(map(identifier, qi))
-    values = ", ".join(f"system.main.count(DISTINCT {identifier(one)}) AS n{i}" for i, one in enumerate(columns))
-    counts = ", ".join(
-        f"[system.main.count(*) FILTER (n{i} < {some}), system.main.min(n{i})]" for i in range(len(columns))
-    )
-    source = f"system.main.query_table({literal(name)})"
-    (found,) = con.execute(f"SELECT {counts} FROM (SELECT {values} FROM {source} GROUP BY {cells})").fetchall()  # noqa: S608
-    return {column: (few, least) for column, (few, least) in zip(columns, found, strict=True) if few}
-
-
 def _same(column: str, at: int) -> str:
-    """Whether a class has one value, or NULL alone."""
-    one = identifier(column)
-    given, different = f"system.main.count({one})", f"system.main.count(DISTINCT {one})"
-    return f"({given} = 0 OR ({given} = system.main.count(*) AND {different} = 1)) AS same{at}"
+    """Whether a class has one value, or none."""
+    return f"system.main.count(DISTINCT {identifier(column)}) <= 1 AS same{at}"

@@ -158,11 +158,9 @@ def _released(one: Released) -> list[Point]:
     if one.agreed:
         told = ", ".join(f"{column} of {_counted(records, 'record')}" for column, records in one.agreed.items())
         named = "" if one.sensitive else " Name with --sensitive the columns that must stay unknown."
-        found.append(Point(True, f"{one.table} gives away {told}: in their classes all agree on it.{named}"))
-    for column, (classes, least) in one.fewer.items():
-        without = f"{classes:,} of {_counted(one.figures['classes'], 'class', 'classes')} with fewer values of {column}"
-        text = f"{one.table}: l = {one.figures['l']} counts a missing value as one. Without it there are {without}"
-        found.append(Point(True, f"{text}, {least:,} at least."))
+        found.append(
+            Point(True, f"{one.table} gives away {told}: in their classes all that have a value agree on it.{named}")
+        )
     if one.copied.near_unique:
         columns = ", ".join(one.copied.near_unique)
         found.append(Point(True, f"{one.table}: almost every record has a value of its own in {columns}."))

@@ -34,7 +34,7 @@ def counted(table: DataFrame, keys: Sequence[tuple[str, Column]], unit: Column |
 
 @dataclass(frozen=True)
 class Distribution:
-    """The values of one column: distinct, without NULL, whose code is the one after theirs.
+    """The values of one column: distinct, without NULL. Its code is the one after theirs, or -1 where it is no value.
 
     codes: each value's code, shape (values,). counts: how many records or units have each code, shape (codes,).
     """
@@ -43,11 +43,13 @@ class Distribution:
     codes: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int64]
     ordered: bool
+    null_is_value: bool
 
     @staticmethod
-    def of(table: DataFrame, name: str, value: Column, unit: Column | None) -> Distribution:
+    def of(table: DataFrame, name: str, value: Column, unit: Column | None, *, null_is_value: bool) -> Distribution:
         """Raises InvalidInput for a column with too many values, or with some that have no place among the others."""
-        found = counted(table, [("value", value)], unit).limit(_MOST + 1).toArrow().combine_chunks()
+        rows = table if null_is_value else table.where(value.isNotNull())
+        found = counted(rows, [("value", value)], unit).limit(_MOST + 1).toArrow().combine_chunks()
         if len(found) > _MOST:
             raise InvalidInput(
                 f'Column "{name}" has more than {_MOST:,} distinct values, and Spark\'s driver would have to hold them '
@@ -60,21 +62,26 @@ class Distribution:
         counts[coded.codes] = found["rows"].to_numpy()
         present = values.is_valid()
         return Distribution(
-            values.filter(present), coded.codes[present.to_numpy(zero_copy_only=False)], counts, ordered
+            values.filter(present),
+            coded.codes[present.to_numpy(zero_copy_only=False)],
+            counts,
+            ordered,
+            null_is_value,
         )
 
     @property
     def shares(self) -> npt.NDArray[np.float64]:
         """Shape (codes,)."""
-        return np.asarray(self.counts / self.counts.sum(), np.float64)
+        return np.asarray(self.counts / max(int(self.counts.sum()), 1), np.float64)
 
     def coded(self, values: pa.Array) -> npt.NDArray[np.int32]:
         """Codes of some values. What only records without a unit have gets that of NULL, as they do not count."""
         place = pc.index_in(values, value_set=self.values.cast(values.type)).fill_null(len(self.values))
-        return np.append(self.codes, np.int32(len(self.codes)))[place.to_numpy(zero_copy_only=False)]
+        null = np.int32(len(self.codes) if self.null_is_value else -1)
+        return np.append(self.codes, null)[place.to_numpy(zero_copy_only=False)]
 
     def counts_of(self, values: pa.Array, rows: pa.Array) -> npt.NDArray[np.int64]:
         """How often each code occurs, shape (codes,). rows: how often each of the distinct `values` does."""
-        found = np.zeros_like(self.counts)
-        found[self.coded(values)] = rows.to_numpy()
+        found, codes = np.zeros_like(self.counts), self.coded(values)
+        found[codes[codes >= 0]] = rows.to_numpy()[codes >= 0]
         return found

@@ -53,7 +53,9 @@ class Facts:
         if unit is not None:
             check_subjects(table.agg(F.count_distinct(unit)).collect()[0][0], request.k)
         values = {
-            own_name(table, name): Distribution.of(table, name, column(table, name), unit)
+            own_name(table, name): Distribution.of(
+                table, name, column(table, name), unit, null_is_value=request.criteria.null_is_value
+            )
             for name in request.criteria.sensitive
         }
         return Facts(scale, row["content"][0].as_py(), values)

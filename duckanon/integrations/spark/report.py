@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_row
-from duckanon.functions.k_report import KReport, check_table
+from duckanon.functions.k_report import NULL_IS_VALUE, KReport, check_table
 from duckanon.functions.schema import is_number
 from duckanon.integrations.spark import driver
 from duckanon.integrations.spark.call import Call, column
@@ -27,6 +27,8 @@ _PART = 200_000
 
 def check_k_report(call: Call) -> KReport:
     request = KReport.read(arguments.from_policy("k_report", call.given, lambda _: None))
+    if request.containment:
+        raise InvalidInput("containment compares all classes on one machine: leave it out on Spark.")
     names, types = call.described()
     people, kinds = call.described("population") if request.population.table else ([], [])
     check_table(request, names, types, people)
@@ -59,7 +61,11 @@ def k_report(call: Call, request: KReport) -> DataFrame:
     found = asdict(report(sizes, [], exact, fraction, request.l, times, records=int(rows.sum())))
     keys = [column(call.table, name) for name in request.qi]
     unit = None if request.unit is None else column(call.table, request.unit)
-    each = [worst(call.table, keys, (name, column(call.table, name)), unit, request.l) for name in request.sensitive]
+    nulls = request.null_sensitive == NULL_IS_VALUE
+    each = [
+        worst(call.table, keys, (name, column(call.table, name)), unit, request.l, null_is_value=nulls)
+        for name in request.sensitive
+    ]
     for measure, end in {"l": min, "entropy_l": min, "t": max, "recursive_c": max}.items():
         found[measure] = end((one[measure] for one in each), default=None)
     if unit is not None:
@@ -116,20 +122,27 @@ _MEASURES = "l bigint, entropy_l double, t double, recursive_c double"
 
 
 def worst(
-    table: DataFrame, keys: Sequence[Column], sensitive: tuple[str, Column], unit: Column | None, least: int
+    table: DataFrame,
+    keys: Sequence[Column],
+    sensitive: tuple[str, Column],
+    unit: Column | None,
+    least: int,
+    *,
+    null_is_value: bool,
 ) -> dict[str, Any]:
     """The measures l, entropy_l, t and recursive_c of the worst class on one sensitive column, by name.
 
     keys: by which records are of one class. sensitive: the column and its name. unit: of which each counts once for
-    each value, if units count. least: the l of recursive_c. Raises InvalidInput if it has too many values.
+    each value, if units count. least: the l of recursive_c. null_is_value: whether NULL is one of the values. Raises
+    InvalidInput if it has too many values.
     """
     name, value = sensitive
-    whole = Distribution.of(table, name, value, unit)
+    whole = Distribution.of(table, name, value, unit, null_is_value=null_is_value)
     shared = table.sparkSession.sparkContext.broadcast(whole)
     # Two hashes stand for a class: 128 bits.
     hashes = [("c1", F.xxhash64(*keys)), ("c2", F.xxhash64(F.lit(1), *keys))]
     pairs = counted(table, [*hashes, ("value", value)], unit)
-    part = F.pmod("c1", F.lit(-(-int(whole.counts.sum()) // _PART))).alias("part")
+    part = F.pmod("c1", F.lit(max(1, -(-int(whole.counts.sum()) // _PART)))).alias("part")
 
     def one(pairs: pa.Table) -> pa.Table:
         from duckanon.engines.kanon.risk import worst

@@ -60,7 +60,14 @@ def _inside(made: DataFrame, request: KAnonymize) -> Column:
 
 def _verify_sensitive(kept: DataFrame, shown: list[str], unit: Column | None, request: KAnonymize) -> None:
     for name in request.criteria.sensitive:
-        measures = worst(kept, [F.col(one) for one in shown], (name, column(kept, name)), unit, request.criteria.least)
+        measures = worst(
+            kept,
+            [F.col(one) for one in shown],
+            (name, column(kept, name)),
+            unit,
+            request.criteria.least,
+            null_is_value=request.criteria.null_is_value,
+        )
         if not request.criteria.fails(measures):
             continue
         if unit is not None:

@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 
 def diverse(counts: Sequence[int], kind: str, l: int | Fraction, c: Fraction | None) -> bool:  # noqa: E741
-    """Whether a class is l-diverse that has each of its values so often (Machanavajjhala et al. 2007, section 4)."""
+    """Whether a class is l-diverse that has each of its values so often (Machanavajjhala et al. 2007, section 4).
+
+    One without values is not.
+    """
     size = sum(counts)
+    if not size:
+        return False
     if kind == "distinct":
         return len(counts) >= l
     if kind == "entropy":

@@ -63,23 +63,25 @@ def distance(p: list[float], q: list[float], ordered: bool) -> float:
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=8), min_size=1, max_size=6),
+    st.lists(st.lists(st.integers(-1, 6), min_size=1, max_size=8), min_size=1, max_size=6),
     st.integers(0, 3),
     st.booleans(),
 )
 def test_report(classes: list[list[int]], unused: int, ordered: bool) -> None:
+    """-1 is no value."""
     distinct = 7 + unused
     codes = np.array([c for members in classes for c in members], dtype=np.int32)
     sizes = np.array([len(members) for members in classes])
     found = report(sizes, [Sensitive(codes, distinct, ordered)])
-    share = [[members.count(v) / len(members) for v in range(distinct)] for members in classes]
-    overall = [codes.tolist().count(v) / len(codes) for v in range(distinct)]
-    assert found.l == min(len(set(members)) for members in classes)
+    known = [[v for v in members if v >= 0] for members in classes]
+    share = [[mine.count(v) / len(mine) for v in range(distinct)] for mine in known if mine]
+    overall = [sum(mine.count(v) for mine in known) / max(sum(map(len, known)), 1) for v in range(distinct)]
+    assert found.l == min(map(len, map(set, known)))
     entropies = [-sum(p * np.log(p) for p in row if p) for row in share]
-    assert found.entropy_l == pytest.approx(np.exp(min(entropies)))
+    assert found.entropy_l == pytest.approx(np.exp(min(entropies)) if all(known) else 0)
     ratios = [max(row) / (1 - max(row)) if max(row) < 1 else np.inf for row in share]
-    assert found.recursive_c == pytest.approx(max(ratios))
-    assert found.t == pytest.approx(max(distance(row, overall, ordered) for row in share), abs=1e-12)
+    assert found.recursive_c == pytest.approx(max(ratios) if all(known) else np.inf)
+    assert found.t == pytest.approx(max((distance(row, overall, ordered) for row in share), default=0), abs=1e-12)
     assert found.records == len(codes)
     assert found.k == sizes.min()
     assert found.singletons == (sizes == 1).sum()

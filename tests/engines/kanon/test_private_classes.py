@@ -143,14 +143,14 @@ def test_too_few_units() -> None:
 def test_sensitive_values_count_once_a_unit(problem: tuple[Records, np.ndarray, int], data: st.DataObject) -> None:
     table, subjects, k = problem
     n = len(table)
-    values = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)), np.int32)
+    values = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n)), np.int32)
     asked: list[tuple[str, int | Fraction, Fraction | None]]
     asked = [("distinct", 2, None), ("entropy", Fraction(3, 2), None), ("recursive", 2, Fraction(2))]
     kind, l, c = data.draw(st.sampled_from(asked))  # noqa: E741
     wanted = PrivacyCriteria(k, l, None, diversity=kind, c=c)
 
     def counts(members: Sequence[int]) -> list[int]:
-        pairs = {(int(subjects[i]), int(values[i])) for i in members if subjects[i] >= 0}
+        pairs = {(int(subjects[i]), int(values[i])) for i in members if subjects[i] >= 0 and values[i] >= 0}
         return list(Counter(value for _, value in pairs).values())
 
     column = Sensitive(values, 4, False)
@@ -220,7 +220,7 @@ def conditioned(draw: st.DrawFn) -> tuple[Records, Sensitive, PrivacyCriteria]:
     """A small table, a sensitive column, and l and t that all records together meet."""
     n = draw(st.integers(4, 8))
     table = records([attribute("x", draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)))])
-    codes = np.array([*draw(st.lists(st.integers(0, 1), min_size=n - 2, max_size=n - 2)), 0, 1], np.int32)
+    codes = np.array([*draw(st.lists(st.integers(-1, 1), min_size=n - 2, max_size=n - 2)), 0, 1], np.int32)
     t = draw(st.none() | st.sampled_from([Fraction(1, 4), Fraction(1, 2)]))
     return table, Sensitive(codes, 2, False), PrivacyCriteria(2, 2, t)
 
@@ -237,10 +237,15 @@ def test_conditions_are_met_inside_the_search(problem: tuple[Records, Sensitive,
     order = canonical(table)
     table, column = table.take(order), replace(column, codes=column.codes[order])
     settled = private_classes(table, wanted, sensitive=[column])
-    overall = np.bincount(column.codes, minlength=2) / len(table)
+
+    def known(codes: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.bincount(codes[codes >= 0], minlength=2) / max((codes >= 0).sum(), 1)
+        return found
+
+    overall = known(column.codes)
 
     def meet(members: list[int]) -> bool:
-        shares = np.bincount(column.codes[members], minlength=2) / len(members)
+        shares = known(column.codes[members])
         return bool(shares.min() > 0 and (wanted.t is None or abs(shares - overall).sum() / 2 <= wanted.t + 1e-12))
 
     assert all(meet(members) for members in plain.classes_of(settled.labels))

@@ -36,7 +36,7 @@ def test_all_measures(con: duckdb.DuckDBPyConnection, spark: SparkSession, monke
 
 def test_a_release_with_sets(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None:
     released = k_anonymize(spark.createDataFrame(PEOPLE), ["age", "Town"], k=9, categorical=["Town"], method="order")
-    given = {"qi": ["age_lo", "age_hi", "TOWN_set"], "sensitive": ["illness"]}
+    given = {"qi": ["age_lo", "age_hi", "TOWN_set"], "sensitive": ["illness"], "null_sensitive": "value"}
     (wanted,) = on_duckdb(con, "k_report", {"tbl": released.toArrow()}, **given).to_pylist()
     (found,) = k_report(released, **given).toArrow().to_pylist()
     known = [{name: value for name, value in row.items() if value is not None} for row in (found, wanted)]

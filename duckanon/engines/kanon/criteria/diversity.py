@@ -86,7 +86,8 @@ def check_diverse(asked: Diversity, counts: Counts) -> None:
             "or a larger c."
         )
     raise InvalidInput(
-        f"l is {asked.least}, but a sensitive column has fewer distinct values among the records: choose a smaller l."
+        f"l is {asked.least}, but a sensitive column has fewer distinct values among the records (NULL is one only "
+        "with null_sensitive := 'value'): choose a smaller l."
     )
 
 

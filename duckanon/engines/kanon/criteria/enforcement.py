@@ -109,7 +109,7 @@ def _dearest(
                 part = slice(asked.starts[s, u], asked.starts[s, u + 1])
                 rarer[asked.first[s] + asked.codes[part]] -= asked.counts[part]
             columns = np.split(rarer, asked.first[1:-1])
-            if not all(are_diverse(asked.diversity, held, records - size) for held in columns):
+            if not all(are_diverse(asked.diversity, held, int(held.sum())) for held in columns):
                 continue
             left = rarer
         gone[u] = True

@@ -11,6 +11,9 @@ A table may have several records of one person, household or customer: of one su
 subject counts once for each of its sensitive values in a class, however many of its records have it. (Closeness is
 not monotone then: a subject of both classes counts once in the joined one.) Records without a subject do not count.
 
+A record without a value (code -1) counts for k alone: l and t are about the values that a class has. A class without
+any fails every l, and is t-close.
+
 Records may be a part of a table, if their columns say so (`Sensitive.table`): closeness is to the whole table then.
 """
 
@@ -178,9 +181,11 @@ class _Count:
 
 def _count(of: Counts, units: int, column: Sensitive, who: Codes | None) -> _Count:
     """of, who: shape (n,), each record's unit, and its subject if subjects count."""
-    value, name, each = column.codes, column.codes.astype(np.int64), column.distinct
+    known = column.codes >= 0
+    of, value = of[known], column.codes[known]
+    name, each = value.astype(np.int64), column.distinct
     if who is not None:
-        pairs, name = np.unique(column.codes.astype(np.int64) * len(who) + who, return_inverse=True)
+        pairs, name = np.unique(name * len(who) + who[known], return_inverse=True)
         value, each = (pairs // len(who)).astype(np.int32), len(pairs)
     occurring, counts = np.unique(of * each + name.ravel(), return_counts=True)
     unit, found = np.divmod(occurring, each)
@@ -199,7 +204,7 @@ def _closeness(table: Counts, most: int, t: Fraction | None, *, ordered: bool) -
     """
     if t is None:
         return -1, 0
-    n, far = int(table.sum()), len(table) - 1 if ordered else 2
+    n, far = int(table.sum()), max(len(table) - 1, 0) if ordered else 2
     if max(far, 2) * n * most >= 2**62 or t.denominator * most >= 2**62:
         raise InvalidInput("A sensitive column has too many distinct values for t: round its values, or leave t out.")
     return divmod(t.numerator * far * n, t.denominator)
@@ -214,10 +219,14 @@ def present(column: Sensitive, kept: Order | Counts | slice = slice(None)) -> Se
 
     Of a part of a table they keep their numbers.
     """
+    codes = column.codes[kept]
     if column.table is not None:
-        return replace(column, codes=column.codes[kept])
-    occurring, codes = np.unique(column.codes[kept], return_inverse=True)
-    return Sensitive(codes.ravel().astype(np.int32), len(occurring), column.ordered)
+        return replace(column, codes=codes)
+    known = codes >= 0
+    occurring, numbers = np.unique(codes[known], return_inverse=True)
+    anew = np.full(len(codes), -1, np.int32)
+    anew[known] = numbers.ravel()
+    return Sensitive(anew, len(occurring), column.ordered)
 
 
 def tally_for(criteria: CriteriaArrays) -> Tally:

@@ -35,8 +35,20 @@ from tests.engines.kanon.strategies import tables
 SHARES = st.fractions(0, 1, max_denominator=12)
 
 
+def known(codes: np.ndarray) -> list[int]:
+    """The values of records, without those that have none."""
+    return [code for code in codes.tolist() if code >= 0]
+
+
+def counts(column: Sensitive) -> np.ndarray:
+    """How often each value of a column occurs."""
+    return np.bincount(np.array(known(column.codes), np.int64), minlength=column.distinct)
+
+
 def distance(members: Sequence[int], table: Sequence[int], ordered: bool) -> Fraction:
-    """Earth mover's distance by its formulas, exactly."""
+    """Earth mover's distance by its formulas, exactly; none from a class without values."""
+    if not members:
+        return Fraction(0)
     values = sorted(set(table))
     gaps = [Fraction(members.count(v), len(members)) - Fraction(list(table).count(v), len(table)) for v in values]
     if not ordered:
@@ -56,7 +68,7 @@ def holds(members: Sequence[int], columns: Sequence[Sensitive], wanted: PrivacyC
     if len(members) < wanted.k:
         return False
     for column in columns:
-        mine, table = column.codes[list(members)].tolist(), column.codes[list(kept)].tolist()
+        mine, table = known(column.codes[list(members)]), known(column.codes[list(kept)])
         if wanted.l is not None and not diverse(list(Counter(mine).values()), wanted.diversity, wanted.l, wanted.c):
             return False
         if wanted.t is not None and distance(mine, table, column.ordered) > wanted.t:
@@ -76,10 +88,13 @@ def problems(draw: st.DrawFn, most: int = 14) -> tuple[Records, np.ndarray, list
         labels[labels == labels[-1]] -= 1
     columns = []
     for _ in range(draw(st.integers(1, 2))):
-        codes = np.array(draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), dtype=np.int32)
+        # Some records may have no value.
+        values = st.integers(draw(st.integers(-1, 0)), 4)
+        codes = np.array(draw(st.lists(values, min_size=n, max_size=n)), dtype=np.int32)
         columns.append(Sensitive(codes, 5, draw(st.booleans())))
-    whole = [list(Counter(column.codes.tolist()).values()) for column in columns]
-    asked = draw(st.none() | DIVERSITIES.filter(lambda asked: all(diverse(counts, *asked) for counts in whole)))
+    whole = [list(Counter(known(column.codes)).values()) for column in columns]
+    possible = DIVERSITIES.filter(lambda asked: all(diverse(one, *asked) for one in whole))
+    asked = draw(st.none() | possible if all(whole) else st.none())
     kind, l, c = ("distinct", None, None) if asked is None else asked  # noqa: E741
     wanted = PrivacyCriteria(k, l, draw(st.none() | SHARES), draw(st.just(Fraction(0)) | SHARES) / 2, kind, c)
     return found, labels, columns, wanted
@@ -103,13 +118,13 @@ def test_a_class_of_a_part_is_judged_by_the_whole_table(problem: tuple, data: st
     some = data.draw(st.sets(st.integers(0, int(labels.max())), min_size=1))
     mine = np.flatnonzero(np.isin(labels, list(some)))
     whole = [present(column) for column in columns]
-    counts = [np.bincount(column.codes, minlength=column.distinct) for column in whole]
+    tables = list(map(counts, whole))
     parts = [
-        replace(column, codes=column.codes[mine], table=table) for column, table in zip(whole, counts, strict=True)
+        replace(column, codes=column.codes[mine], table=table) for column, table in zip(whole, tables, strict=True)
     ]
     fits = [
-        meets_together(Counted(np.bincount(part.codes, minlength=part.distinct), table, part.ordered), wanted)
-        for part, table in zip(parts, counts, strict=True)
+        meets_together(Counted(counts(part), table, part.ordered), wanted)
+        for part, table in zip(parts, tables, strict=True)
     ]
     any_size = replace(wanted, k=1)
     assert fits == [holds(mine.tolist(), [column], any_size, range(len(found))) for column in columns]
