@@ -25,6 +25,8 @@ REPORT = [
     "k_map",
     "units",
     "units_alone",
+    "k_containment",
+    "singletons_containment",
 ]
 # Methods that solve programs have a small table of their own.
 QUICK = [name for name in METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]

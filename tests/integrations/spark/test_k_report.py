@@ -17,6 +17,7 @@ PEOPLE = pa.table(
         "fee": [i * i % 13 for i in range(200)],
     }
 )
+CONTAINMENT = {"k_containment", "singletons_containment"}
 
 
 def test_all_measures(con: duckdb.DuckDBPyConnection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,10 +28,10 @@ def test_all_measures(con: duckdb.DuckDBPyConnection, spark: SparkSession, monke
     given = {"qi": ["AGE", "town"], "sensitive": ["illness", "fee"], "l": 3}
     (wanted,) = on_duckdb(con, "k_report", tables, **given).to_pylist()
     (found,) = k_report(**frames(spark, tables), **given).toArrow().to_pylist()
-    of_units = {"units", "units_alone"}
-    assert {name for name, value in wanted.items() if value is None} == of_units
-    assert of_units <= found.keys()
-    known = [{name: one for name, one in row.items() if name not in of_units} for row in (found, wanted)]
+    others = {"units", "units_alone", *CONTAINMENT}
+    assert {name for name, value in wanted.items() if value is None} == others
+    assert others <= found.keys()
+    known = [{name: one for name, one in row.items() if name not in others} for row in (found, wanted)]
     assert known[0] == pytest.approx(known[1], rel=1e-12)
 
 
@@ -48,7 +49,7 @@ def test_a_fraction(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None
     given = {"qi": ["age"], "fraction": 0.25}
     (wanted,) = on_duckdb(con, "k_report", {"tbl": PEOPLE}, **given).to_pylist()
     (found,) = k_report(spark.createDataFrame(PEOPLE), **given).toArrow().to_pylist()
-    missing = {"l", "entropy_l", "t", "recursive_c", "k_map", "units", "units_alone"}
+    missing = {"l", "entropy_l", "t", "recursive_c", "k_map", "units", "units_alone", *CONTAINMENT}
     assert {name for name, value in found.items() if value is None} == missing
     known = [{name: value for name, value in row.items() if value is not None} for row in (found, wanted)]
     assert known[0] == pytest.approx(known[1], rel=1e-12)
@@ -104,3 +105,5 @@ def test_refusals(spark: SparkSession) -> None:
     other = spark.sql("SELECT 'x' AS age")
     with pytest.raises(InvalidInput, match=r'^Column "age" has one type in the DataFrame and another in population'):
         k_report(spark.createDataFrame(PEOPLE), ["age"], population=other)
+    with pytest.raises(InvalidInput, match=r"^containment compares all classes on one machine: leave it out on Spark"):
+        k_report(spark.createDataFrame(PEOPLE), ["age"], containment=True)
