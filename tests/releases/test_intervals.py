@@ -111,7 +111,7 @@ GAUSSIAN = {
 }
 LAPLACE = list(CASES)
 CASES |= GAUSSIAN
-NAMES = [*LAPLACE, *sampled(GAUSSIAN)]
+NAMES = [*sampled(LAPLACE), *sampled(GAUSSIAN, every=4)]
 DIVIDED = [name for name in CASES if "divided" in name]
 STEPS = {
     name: one
