@@ -6,7 +6,6 @@ last of them, as in sums.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -34,6 +33,7 @@ from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration
 from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import called
+from duckanon.rewrite.algebra.written_dates import directives, unit_written
 
 
 @dataclass(frozen=True)
@@ -204,13 +204,13 @@ def _written(columns: Columns, expr: Expr) -> _Values | None:
     # Its format is one that cannot fail.
     scalar(expr, columns.types, columns.today)
     form = arguments[1].value
-    asked = set(_DIRECTIVES.findall(form)) - {"%%"}
+    asked = directives(form)
     # A number of a place is put in twice.
     text = literal(form).replace("{", "{{{{").replace("}", "}}}}")
     if len(asked) == 1 and asked <= _PARTS_WRITTEN.keys():
         part, moment = _PARTS_WRITTEN[asked.pop()]
         return _Values(known(Function(part, (arguments[0],)), columns), f"strftime({moment}, {text})")
-    unit = next((unit for at, unit in enumerate(_WRITTEN.values(), 1) if asked == set([*_WRITTEN][:at])), None)
+    unit = unit_written(form)
     if unit is None:
         # Two dates must not have one text: they would be one group.
         raise NotBounded(f"A key by strftime has one of {', '.join(_PARTS_WRITTEN)} in its format, or %Y and so on")
@@ -258,7 +258,6 @@ _MICROS_OF_DAY = 86_400_000_000
 # 2000-01-03, in days since 1970.
 _FIRST_MONDAY = 10_959
 _READERS = (_named, _written, _truncated, _first_days, _last_days, _bucketed)
-_DIRECTIVES = re.compile("%.")
 # A directive of a format that names one part of a date, that part, and one date or time with each of its values.
 _PARTS_WRITTEN = {
     "%m": ("month", "DATE '1999-12-01' + to_months(CAST({} AS INTEGER))"),
@@ -269,5 +268,3 @@ _PARTS_WRITTEN = {
 }
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _COARSER = {unit: _UNITS[:at] for at, unit in enumerate(_UNITS)}
-# What a format says of a date, and the unit of time that it tells apart with all those before.
-_WRITTEN = {"%Y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute", "%S": "second"}

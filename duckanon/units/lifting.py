@@ -1,18 +1,37 @@
 """What a subquery in FROM computes of its rows, groups and windows, computed around it instead.
 
 `avg(d)` over `max(x) - min(x) AS d` is `avg(a - b)` over `max(x) AS a, min(x) AS b`. So numbers are computed where they
-leave the units, and bounds and domains are those of the parts.
+leave the units, and bounds and domains are those of the parts. `strftime(x, '%Y-%m')` as a key is that of the first day
+of the month, which is the key instead: as a date it has bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, Unclear, Window, has, rebuilt
-from duckanon.rewrite.algebra.relations import Block, Output, Source, is_protected
+from duckanon.rewrite.algebra.bounds import truncation
+from duckanon.rewrite.algebra.constants import folded
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Column,
+    Constant,
+    Expr,
+    Function,
+    Nested,
+    Star,
+    Unclear,
+    Window,
+    has,
+    rebuilt,
+    walk,
+)
+from duckanon.rewrite.algebra.moments import Duration
+from duckanon.rewrite.algebra.relations import Block, Output, Source, is_protected, repeats
 from duckanon.rewrite.algebra.rows import is_closed
+from duckanon.rewrite.algebra.scalars import called
+from duckanon.rewrite.algebra.written_dates import unit_written
 
 _BARE = (Column, Aggregate, Window)
 
@@ -23,9 +42,10 @@ def lifted(block: Block, is_across: Callable[[Block], bool]) -> Block:
     is_across: whether a block groups records of several units, which is answered as it is written.
     """
     for source in block.sources:
-        inner = source.relation
-        if source.join == "inner" and isinstance(inner, Block) and _computes(inner) and not is_across(inner):
-            block = _lifted(block, source, inner)
+        if source.join == "inner" and isinstance(source.relation, Block):
+            inner = _by_starts(source.relation)
+            if _computes(inner) and not is_across(source.relation):
+                block = _lifted(block, source, inner)
     return block
 
 
@@ -34,8 +54,64 @@ def _computes(inner: Block) -> bool:
     whole = inner.distinct is None and inner.sets is None and not inner.spread and is_protected(inner)
     exprs = [one.expr for one in inner.outputs]
     known = not any(has(one, (Star, Unclear, Nested)) for one in exprs) and is_closed(inner)
-    parts = (Column, Aggregate, Window) if inner.is_plain else (Aggregate, Window)
-    return whole and known and any(has(one, parts) and not isinstance(one, _BARE) for one in exprs)
+    # Where rows are numbered, each stays one.
+    is_by_row = inner.keys is None and not inner.limited and not any(map(repeats, exprs))
+    parts = _BARE if is_by_row else (Aggregate, Window)
+    starts = [one for one in inner.keys or () if truncation(one)]
+    return (
+        whole
+        and known
+        and any(
+            one not in starts and not isinstance(one, _BARE) and (has(one, parts) or _is_of(one, starts))
+            for one in exprs
+        )
+    )
+
+
+def _is_of(expr: Expr, parts: Sequence[Expr]) -> bool:
+    return any(one in parts for one in walk(expr))
+
+
+def _by_starts(inner: Block) -> Block:
+    """The block grouped by starts of units of time, where it groups by what has one value for each of these."""
+    found = {one: start for one in inner.keys or () if (start := _start_of(one)) is not None}
+    if not found:
+        return inner
+
+    def over(expr: Expr) -> Expr:
+        return rebuilt(expr, lambda one: found[one][1] if one in found else None)
+
+    keys = dict.fromkeys(found[one][0] if one in found else over(one) for one in inner.keys or ())
+    return replace(inner.rebuilt(over), keys=tuple(keys))
+
+
+def _start_of(key: Expr) -> tuple[Expr, Expr] | None:
+    """The start of a unit of time that a key is computed from, and the key over that; None for other keys."""
+    name, arguments = called(key)
+    if name not in ("strftime", "time_bucket") or len(arguments) != 2:
+        return None
+    unit: str | None = None
+    if name == "strftime":
+        date, form = arguments
+        unit = unit_written(form.value) if isinstance(form, Constant) else None
+    else:
+        width, date = arguments
+        by = folded(width)
+        unit = _WIDTHS.get(by.value) if by is not None and isinstance(by.value, Duration) else None
+    if unit is None or truncation(date) is not None:
+        return None
+    start = Function("date_trunc", (Constant(unit, is_text=True), date))
+    return start, rebuilt(key, lambda one: start if one == date else None)
+
+
+# The widths of buckets that are units of time.
+_WIDTHS = {
+    Duration(months=12): "year",
+    Duration(months=3): "quarter",
+    Duration(months=1): "month",
+    Duration(days=7): "week",
+    Duration(days=1): "day",
+}
 
 
 def _lifted(block: Block, source: Source, inner: Block) -> Block:

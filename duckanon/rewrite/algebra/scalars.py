@@ -833,7 +833,9 @@ def _by_name(written: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr
     name = OTHER_NAMES.get(written, written)
     if not operands:
         return "", []
-    if name == "date_trunc":
+    # DuckDB takes the format of strftime first or last.
+    is_format_first = name == "strftime" and [isinstance(one, Constant) for one in operands] == [True, False]
+    if name == "date_trunc" or is_format_first:
         return name, operands[::-1]
     if name == "date_part":
         unit, *rest = operands
