@@ -23,6 +23,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "suppression": {"max_suppression": 0.05},
     "suppression of units": {"max_suppression": 0.07, "unit": "person"},
     "distinct": {"sensitive": ["illness", "pay"], "l": 3},
+    "NULL as a value": {"sensitive": ["illness"], "l": 4, "null_sensitive": "value"},
     "entropy": {"sensitive": ["illness"], "l": 2.2, "diversity": "entropy"},
     "recursive": {"sensitive": ["illness"], "l": 2, "diversity": "recursive", "c": 1.5},
     "closeness": {"sensitive": ["Illness", "pay"], "t": 0.4},
@@ -39,7 +40,7 @@ def table(rows: int = ROWS) -> pa.Table:
             "age": [i * 7919 % 1009 for i in range(rows)],
             "area": [i * i * 31 % 997 / 4 for i in range(rows)],
             "Person": [None if i % 29 == 0 else i * i % 151 for i in range(rows)],
-            "illness": [["flu", "flu", "cold", None, "gout", "flu"][i * i % 13 % 6] for i in range(rows)],
+            "illness": [["flu", "cold", "cold", None, "gout", "flu"][i * i % 13 % 6] for i in range(rows)],
             "pay": [i * 17 % 23 for i in range(rows)],
             "ssn": [str(i) for i in range(rows)],
         }
@@ -59,6 +60,7 @@ def holds(con: duckdb.DuckDBPyConnection, released: pa.Table, call: dict[str, An
     """Whether a release meets the conditions of the call, by DuckDB's k_report."""
     shown = [name for name in released.column_names if name.endswith(("_lo", "_hi", "_set"))]
     given = {"sensitive": call.get("sensitive", []), "l": 2, "unit": call.get("unit")}
+    given["null_sensitive"] = call.get("null_sensitive", "ignored")
     (found,) = on_duckdb(con, "k_report", {"tbl": released}, qi=shown, **given).to_pylist()
     met = found["k"] >= call["k"]
     if call.get("l") is not None:
