@@ -35,6 +35,9 @@ from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import called
 from duckanon.rewrite.algebra.written_dates import directives, unit_written
 
+# DuckDB's decimals have no more.
+_MOST_DIGITS = 38
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -86,7 +89,7 @@ def _plain(columns: Columns, expr: Expr) -> _Values:
         return _Values(found, _START_OF["day"])
     if found.kind != NUMBER:
         raise NotBounded("A key is a number, a day, or a part of a date")
-    kind = f"DECIMAL(18,{found.scale})" if found.scale else _whole_kind(columns, expr, found)
+    kind = _decimal(found, found.scale) if found.scale else _whole_kind(columns, expr, found)
     return _Values(found, _number(found.step, kind if found.scale is not None else "DOUBLE"))
 
 
@@ -97,6 +100,14 @@ def _whole_kind(columns: Columns, expr: Expr, found: Bounded) -> str:
         return "BIGINT"
     low, high = reach(own)
     return own if low <= found.least and found.largest <= high else "BIGINT"
+
+
+def _decimal(found: Bounded, scale: int) -> str:
+    """A type for decimals that holds all values."""
+    digits = len(str(int(found.size))) + scale
+    if digits > _MOST_DIGITS:
+        raise NotBounded(f"The values of a key have at most {_MOST_DIGITS} digits")
+    return f"DECIMAL({max(digits, 18)},{scale})"
 
 
 def _is_truth(columns: Columns, expr: Expr) -> bool:

@@ -22,11 +22,11 @@ _MADE = """
     (i * 37 % 2000 - 1000) / 8 AS score, TIMESTAMP '2020-01-01' + INTERVAL (i * 11) HOUR AS came,
     DATE '2020-01-01' + (i % 700)::INTEGER AS day,
     DATE '2020-01-01' + i::INTEGER AS far, CASE WHEN i % 7 > 0 THEN repeat('ä', (i % 90)::INTEGER) END AS word,
-    ['a', 'b'][1 + i % 2] AS kind, i % 40 AS free, i % 3 AS secret
+    (i % 8 / 8)::DECIMAL(18, 18) AS part, ['a', 'b'][1 + i % 2] AS kind, i % 40 AS free, i % 3 AS secret
   FROM range(2000) r(i);
   SELECT protect('t', privacy_unit := 'unit', rows_per_unit := 1, epsilon := 1000, per_query := 1, public := ['kind'],
     drop := ['secret'], domains := {'kind': ['a', 'b']}, bounds := {'age': [0, 90], 'pay': [0, 50, 0.01],
-      'score': [-125, 125, 0.125], 'came': [TIMESTAMP '2020-01-01', TIMESTAMP '2022-12-31'],
+      'score': [-125, 125, 0.125], 'part': [0, 0.875, 0.125], 'came': [TIMESTAMP '2020-01-01', TIMESTAMP '2022-12-31'],
       'day': [DATE '2020-01-01', DATE '2021-11-30'],
       'far': [DATE '1900-01-01', DATE '2099-12-31'], 'word': [0, 200], 'secret': [0, 2]});
   CREATE TABLE lines AS SELECT i // 3 AS cust, CASE WHEN i % 11 > 0 THEN i % 5 = 0 END AS returned FROM range(900) r(i);
@@ -52,6 +52,7 @@ KEYS = [
     "INTERVAL 1 QUARTER + date_trunc('month', day)",
     "CAST(date_trunc('quarter', came) + INTERVAL '3 months -1 day' AS DATE)",
     "date_trunc('year', day) - INTERVAL '1 year 1 day'", "(date_trunc('month', day) + INTERVAL 1 MONTH)::DATE - 1",
+    "part + 0.5", "(part + 1) * 1000",
 ]  # fmt: skip
 REFUSED = {"age - hash(age) * 0 // 2", "abs(score) // 1"}
 
