@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
+from duckanon.catalog.arrow_texts import received
 from duckanon.errors import InvalidInput, MachineFailure, was_interrupted
 from duckanon.governance.budgets import in_words
 from duckanon.governance.concurrency import Key, KeyedLocks
@@ -172,7 +173,7 @@ class Answers:
         with self._ledger.storing(purchase.location.database, purchase.key) as cursor:
             cursor.register("_dk_answer", answer)
             table = f'{schema_of(purchase.location.database)}."{purchase.path[2]}"'
-            cursor.execute(f"CREATE TABLE {table} AS FROM _dk_answer").fetchall()
+            cursor.execute(f"CREATE TABLE {table} AS SELECT {received(answer)} FROM _dk_answer").fetchall()
             cursor.unregister("_dk_answer")
 
 

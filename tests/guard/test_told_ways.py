@@ -11,8 +11,8 @@ from duckanon.errors import DuckanonError
 
 # A statement, the beginning of its refusal, what else is said, and what it is told to ask instead.
 TOLD = [
-    ("SELECT count(*) FROM (SELECT DISTINCT clinic FROM t)", "`SELECT DISTINCT clinic FROM t`",
-     "or for count(DISTINCT clinic)", "SELECT count(DISTINCT clinic) FROM t"),
+    ("SELECT count(*) FROM (SELECT DISTINCT cost FROM t)", "`SELECT DISTINCT cost FROM t`",
+     "count(DISTINCT cost)", "SELECT count(DISTINCT clinic) FROM t"),
     ("SELECT avg(s) FROM (SELECT who, sum(price) AS s FROM t GROUP BY who)", "`sum(price)`",
      "in steps of a whole number", "SELECT sum(price), avg(price) FROM t"),
     ("PIVOT t ON e USING count(*) GROUP BY clinic ORDER BY clinic", "This PIVOT", "put it into FROM",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
+from duckanon.catalog.arrow_texts import labelled
 from duckanon.engines.randomness import Entropy, Source
 from duckanon.releases.measures import Ints
 from duckanon.releases.mechanisms import aggregates, forms, found_keys, group_sizes, marginals, reading
@@ -23,8 +24,12 @@ from duckanon.releases.preparations import FollowingQuestion, PreparationQuestio
 
 
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
-    """The answer with noise. con: a connection of governance's own. source: of randomness; None: the system's."""
-    return BY_KIND[type(question)].draw(con, question, source or Entropy())
+    """The answer with noise. con: a connection of governance's own. source: of randomness; None: the system's.
+
+    Some of its columns are texts on the way, and are labelled with their types.
+    """
+    drawn = BY_KIND[type(question)].draw(con, question, source or Entropy())
+    return labelled(drawn, forms.columns(con, question))
 
 
 def bind(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import duckdb
 import pyarrow as pa
 
+from duckanon.catalog.arrow_texts import sent
 from duckanon.catalog.names import quoted
 from duckanon.releases import layout
 from duckanon.releases.key_domains import components
@@ -19,14 +20,20 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
     told = question.form.cell
     distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({cells_of(question)})"
-    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({distinct}) ORDER BY cell ASC").to_arrow_table()
+    kinds = types(con, f"SELECT * EXCLUDE (cell) FROM ({distinct})")
+    shown = ", ".join(sent(name, kind) for name, kind in kinds.items())
+    found: pa.Table = con.sql(f"SELECT {shown} FROM ({distinct}) ORDER BY cell ASC").to_arrow_table()
     return found
 
 
 def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
     """The columns of an answer with their types in DuckDB, by name. They follow from the domains: no record is read."""
-    told = con.sql(f"SELECT * EXCLUDE (cell) FROM ({cells_of(question)})")
-    return question.types(dict(zip(told.columns, map(str, told.types), strict=True)))
+    return question.types(types(con, f"SELECT * EXCLUDE (cell) FROM ({cells_of(question)})"))
+
+
+def types(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, str]:
+    told = con.sql(query)
+    return dict(zip(told.columns, map(str, told.types), strict=True))
 
 
 def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str) -> str:

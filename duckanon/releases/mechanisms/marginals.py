@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.arrow_texts import sent
 from duckanon.catalog.names import fold, quoted
 from duckanon.engines.discrete_gaussian import discrete_gaussian
 from duckanon.engines.randomness import Source
@@ -166,9 +167,10 @@ def places(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa.Ta
         joined += f" JOIN {listed} AS d{at} ON {own} IS NOT DISTINCT FROM {theirs}"
         place = f"({place}) * {shape[question.table[at]]} + d{at}.place"
     listed = ", ".join([*(f"_dk_cells.{name}" for name in shown), f"CAST({place} AS BIGINT) AS {PLACE}"])
-    found: pa.Table = con.sql(
-        f"SELECT {listed} FROM ({forms.cells_of(question)}) AS _dk_cells{joined} ORDER BY ALL ASC"
-    ).to_arrow_table()
+    rows = f"SELECT {listed} FROM ({forms.cells_of(question)}) AS _dk_cells{joined}"
+    kinds = forms.types(con, rows)
+    told = ", ".join(sent(name, kind) for name, kind in kinds.items())
+    found: pa.Table = con.sql(f"SELECT {told} FROM ({rows}) ORDER BY ALL ASC").to_arrow_table()
     return found
 
 
