@@ -63,6 +63,10 @@ class ByKeys(Plan):
         """None: the answer is there, so each statistic keeps all conditions that say which of its cells are meant."""
         return frozenset()
 
+    def _of_any(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:  # noqa: ARG002 # as of all plans
+        """None, as `_of_all`."""
+        return frozenset()
+
     def _is_of_keys(self, condition: Expr) -> bool:
         return columns_of(condition) <= self._keyed or super()._is_of_keys(condition)
 

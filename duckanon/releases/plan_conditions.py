@@ -14,8 +14,20 @@ from duckanon.releases.noise import NotOffered, all_of
 from duckanon.releases.plan_quantities import SUMMED, PlannedQuantities
 from duckanon.releases.statistics import answer_column
 from duckanon.releases.within_units import Derived
-from duckanon.rewrite.algebra.expressions import NULL, And, Branch, Case, Constant, Expr, Is, Not
-from duckanon.rewrite.algebra.order import sort_key
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    And,
+    Branch,
+    Case,
+    Comparison,
+    Constant,
+    Expr,
+    In,
+    Is,
+    Not,
+    Or,
+)
+from duckanon.rewrite.algebra.order import in_order, sort_key
 from duckanon.rewrite.normalize.grouped import Grouped
 from duckanon.rewrite.recognize.aggregates import present_operand
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
@@ -37,7 +49,9 @@ class PlannedConditions(PlannedQuantities):
         super().__init__(context, found, grouped, relation)
         statistics = [self._of_present_units(one) for one in found.statistics]
         self._common = self._of_all(statistics)
-        self._statistics = self._by_themselves([self._without(one) for one in statistics])
+        without = [self._without(one) for one in statistics]
+        self._any = self._of_any(without)
+        self._statistics = self._by_themselves(without)
         self._events = self._families()
 
     def _of_all(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:
@@ -45,6 +59,25 @@ class PlannedConditions(PlannedQuantities):
         wheres = (one.where & one.of if one.name == "share" else one.where for one in statistics)
         # A condition on keys alone leaves rows in the answer, with exact zeros.
         return frozenset(one for one in frozenset.intersection(*wheres) if not self._is_of_keys(one))
+
+    def _of_any(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:
+        """Where each statistic has conditions of its own: that those of at least one of them are met.
+
+        A record that meets none is counted nowhere, so what is counted stays the same where all records of a unit
+        count, and where they do not, the sample is made of records that are asked for. One more filter on a unit's own
+        records leaves at most as many of them, so what a unit can change is as before.
+
+        statistics: without the conditions that all have.
+        """
+        if self._policy.privacy_unit is None or (self._relation is not None and self._relation.has_one_row):
+            # Nothing is left out, so with or without this the answer is the same, and one question has it.
+            return frozenset()
+        # Conditions on keys are left out: their rows are read from the counts of all rows, which is free after these.
+        wheres = {self._of_records(one.of if one.name == "share" else one.where) for one in statistics}
+        least = [one for one in wheres if not any(other < one for other in wheres)]
+        if frozenset() in wheres or any(_implies(one, least) for one in self._found.filter):
+            return frozenset()
+        return frozenset([reduce(Or, in_order(map(_all, least)))])
 
     def _of_present_units(self, one: Statistic) -> Statistic:
         """The number of different units in a column that has NULL for some: that of the units of records that do not.
@@ -158,6 +191,21 @@ class PlannedConditions(PlannedQuantities):
         return found.identity if found is not None and found.identity in self._summed else None
 
 
+def _implies(condition: Expr, wheres: Sequence[frozenset[Expr]]) -> bool:
+    """Whether a record that meets a condition meets all of one of `wheres`, as the text shows."""
+    return all(frozenset([one]) in wheres for one in _alternatives(condition))
+
+
+def _alternatives(condition: Expr) -> frozenset[Expr]:
+    """The conditions of which one is met where this one is."""
+    match condition:
+        case Or(left, right):
+            return _alternatives(left) | _alternatives(right)
+        case In(operand, values):
+            return frozenset(Comparison("=", operand, one) for one in values)
+    return frozenset([condition])
+
+
 def _all(conditions: frozenset[Expr]) -> Expr:
     """Conditions joined by AND, in an order that does not depend on how they are written."""
-    return reduce(And, sorted(conditions, key=sort_key))
+    return reduce(And, in_order(conditions))

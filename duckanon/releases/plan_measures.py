@@ -132,7 +132,7 @@ class PlannedMeasures(PlannedConditions):
 
     def _asked(self, measures: tuple[tuple[Measure, Fraction], ...]) -> AggregatesQuestion:
         """A question for measures, in the cells of this one."""
-        filters = [*self._where.filters, *conditions(self._context, self._table, list(self._common))]
+        filters = [*self._where.filters, *conditions(self._context, self._table, [*self._common, *self._any])]
         assert self._policy.per_query is not None
         return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, filters),
