@@ -180,7 +180,8 @@ class _CacheFile(IndexDataCacheFile):
     """Numba's files of one function's cache, where a file that cannot be read counts as missing, and is compiled anew.
 
     Numba reads all of an index before it looks whether the index is stale. Older versions of this package wrote names
-    of classes that have moved since, and a full disk leaves incomplete files. Unpickling may raise anything.
+    of classes that have moved since, and a full disk leaves incomplete files. Unpickling may raise anything. What
+    cannot be written serves this process alone.
     """
 
     def _load_index(self) -> dict[Any, str]:
@@ -196,6 +197,12 @@ class _CacheFile(IndexDataCacheFile):
         except Exception:
             _log.debug("A compiled engine listed in %s cannot be read", self._index_path, exc_info=True)
             return None
+
+    def save(self, key: Any, data: Any) -> None:
+        try:
+            super().save(key, data)  # type: ignore[no-untyped-call]
+        except OSError:
+            _log.debug("A compiled engine cannot be written beside %s", self._index_path, exc_info=True)
 
 
 _PACKAGE = Path(__file__).parents[1]

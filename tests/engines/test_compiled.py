@@ -344,6 +344,18 @@ def test_a_cache_that_was_cut_off_is_compiled_anew(tmp_path: Path, ending: str, 
         assert _fresh(tmp_path, _SUMMED, **cache).startswith(f"7 {hits}")
 
 
+def test_what_cannot_be_kept_serves_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk, say, where an error would fail an answer that is charged already."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    file = module._CacheFile(str(tmp_path), "kernel", "stamp")  # type: ignore[no-untyped-call]
+    file.save("key", 7)
+    assert file.load("key") is None
+
+
 def test_kernels_work_where_nothing_can_be_written() -> None:
     program = (
         "import numba.core.caching as c\n"
