@@ -65,7 +65,7 @@ CONDITIONS = [
 somewhere = st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=2, unique=True).map(" AND ".join)
 
 
-@settings(max_examples=many(30))
+@settings(max_examples=many(30, least=15))
 @given(
     filters=st.lists(somewhere | st.just("true"), min_size=1, max_size=3),
     where=somewhere | st.sampled_from(["true", "kind = 'c' OR kind = 'd'", "kind IN ('c', 'd')"]),
