@@ -72,6 +72,18 @@ def test_it_is_duckdbs_own_answer(
     return None
 
 
+@pytest.mark.parametrize("condition", ["sex = 'f'", "seen > DATE '2024-01-10'"])
+def test_a_condition_does_not_change_the_type_of_a_sum(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, condition: str
+) -> None:
+    sql = (
+        f"SELECT sum(days) FILTER (WHERE {condition}), sum(CASE WHEN {condition} THEN days END), "
+        f"sum(cost) FILTER (WHERE {condition}), sum(CASE WHEN {condition} THEN cost ELSE 0 END) FROM visits"
+    )
+    told, own = con.execute(sql), plain.execute(sql)
+    assert [str(one[1]) for one in told.description] == [str(one[1]) for one in own.description]
+
+
 # Plain counts, whose cells each record lies in one of.
 COUNTS = [
     one
