@@ -351,7 +351,7 @@ def test_what_cannot_be_kept_serves_its_process(tmp_path: Path, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    file = module._CacheFile(str(tmp_path), "kernel", "stamp")  # type: ignore[no-untyped-call]
+    file = module._CacheFile(str(tmp_path), "kernel", "stamp")
     file.save("key", 7)
     assert file.load("key") is None
 
