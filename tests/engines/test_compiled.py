@@ -188,7 +188,8 @@ def called(x):
 
 
 def _fresh(folder: Path, program: str, **more: str) -> str:
-    env = {**os.environ, "PYTHONPATH": str(folder), **more}
+    # Python would take an edit of equal length in the same second for the same file.
+    env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **more}
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, cwd=folder, check=True, capture_output=True, text=True
     )
