@@ -339,8 +339,13 @@ def listed_values(context: RuleContext) -> None:
 
 
 def _is_read_as_rows(context: RuleContext, query: Node) -> bool:
-    """Whether a query is the statement, or stands in FROM or WITH: not in a condition, which asks what records have."""
+    """Whether a query is the statement, or stands in FROM or WITH.
+
+    It stands in no EXISTS or IN either, however deep: these ask which values records have.
+    """
     above = query.parent
+    if query.find_ancestor(exp.In, exp.SubqueryPredicate) is not None:
+        return False
     if query is context.bound.query or isinstance(above, exp.CTE | exp.SetOperation):
         return True
     return isinstance(above, exp.Subquery) and isinstance(above.parent, exp.From | exp.Join)
