@@ -20,18 +20,23 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
     told = question.form.cell
     distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({cells_of(question)})"
-    kinds = types(con, f"SELECT * EXCLUDE (cell) FROM ({distinct})")
-    shown = ", ".join(sent(name, kind) for name, kind in kinds.items())
-    found: pa.Table = con.sql(f"SELECT {shown} FROM ({distinct}) ORDER BY cell ASC").to_arrow_table()
+    return to_send(con, f"SELECT * EXCLUDE (cell) FROM ({distinct})", f"({distinct}) ORDER BY cell ASC")
+
+
+def to_send(con: duckdb.DuckDBPyConnection, columns: str, rows: str) -> pa.Table:
+    """The columns of a query as Arrow is given them. rows: what stands after FROM, with these columns, in order."""
+    shown = ", ".join(sent(name, kind) for name, kind in _types(con, columns).items())
+    found: pa.Table = con.sql(f"SELECT {shown} FROM {rows}").to_arrow_table()
     return found
 
 
 def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
     """The columns of an answer with their types in DuckDB, by name. They follow from the domains: no record is read."""
-    return question.types(types(con, f"SELECT * EXCLUDE (cell) FROM ({cells_of(question)})"))
+    return question.types(_types(con, f"SELECT * EXCLUDE (cell) FROM ({cells_of(question)})"))
 
 
-def types(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, str]:
+def _types(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, str]:
+    """The columns of a query with their types, by name."""
     told = con.sql(query)
     return dict(zip(told.columns, map(str, told.types), strict=True))
 

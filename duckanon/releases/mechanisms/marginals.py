@@ -10,7 +10,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.arrow_texts import sent
 from duckanon.catalog.names import fold, quoted
 from duckanon.engines.discrete_gaussian import discrete_gaussian
 from duckanon.engines.randomness import Source
@@ -168,10 +167,7 @@ def places(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa.Ta
         place = f"({place}) * {shape[question.table[at]]} + d{at}.place"
     listed = ", ".join([*(f"_dk_cells.{name}" for name in shown), f"CAST({place} AS BIGINT) AS {PLACE}"])
     rows = f"SELECT {listed} FROM ({forms.cells_of(question)}) AS _dk_cells{joined}"
-    kinds = forms.types(con, rows)
-    told = ", ".join(sent(name, kind) for name, kind in kinds.items())
-    found: pa.Table = con.sql(f"SELECT {told} FROM ({rows}) ORDER BY ALL ASC").to_arrow_table()
-    return found
+    return forms.to_send(con, rows, f"({rows}) ORDER BY ALL ASC")
 
 
 def _estimate(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> Any:
