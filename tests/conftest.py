@@ -1,6 +1,9 @@
 """Settings for all tests."""
 
 import gc
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
@@ -32,6 +35,16 @@ settings.register_profile("short", deadline=None, max_examples=12, derandomize=T
 settings.register_profile("ci", deadline=None, max_examples=16, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.load_profile(PROFILE)
+
+_MEMORY, _ROOM = "/dev/shm", 4 << 30
+# Each commit of a database waits for the disk: where a folder in memory has room, databases of tests stand there.
+if "TMPDIR" not in os.environ and os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = _MEMORY
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """A process more than cores: many tests wait, for a server, a browser or a program that they started."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure(config: pytest.Config) -> None:
