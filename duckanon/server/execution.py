@@ -199,7 +199,8 @@ class Execution:
     async def _rows(self, portal: Portal, limit: int, *, tell: bool) -> None:
         first = min(CHUNK, limit or CHUNK)
         if portal.result is None:
-            await self._start(portal, first)
+            with self._service.first_rows.awaited():
+                await self._start(portal, first)
         result = portal.result
         assert result is not None
         self._tell_noise(portal)
@@ -236,7 +237,13 @@ class Execution:
             self._out += wire.notice(code, text, severity=severity)
 
     async def _next(self, portal: Portal, count: int) -> tuple[int, list[bytes]]:
-        return await self._work(lambda: portal.next(count))
+        first_rows = self._service.first_rows
+
+        def next_rows() -> tuple[int, list[bytes]]:
+            with first_rows.behind():
+                return portal.next(count)
+
+        return await self._work(next_rows)
 
     async def _send(self, portal: Portal, number: int, frames: Sequence[bytes]) -> None:
         """Append frames of rows to the output. Raises PgError if a limit is exceeded."""
@@ -412,8 +419,11 @@ class Execution:
         if header and not before:
             self._out += wire.copy_data(header)
 
+        first_rows = self._service.first_rows
+
         def step() -> list[bytes]:
-            return [wire.copy_data(row) for row in write(result.fetch(CHUNK))]
+            with first_rows.behind():
+                return [wire.copy_data(row) for row in write(result.fetch(CHUNK))]
 
         def first() -> list[bytes]:
             rows = write(result.fetch(CHUNK))

@@ -15,7 +15,7 @@ from duckanon.server.commands import Command, CopyOptions
 from duckanon.server.errors import PgError
 from duckanon.server.wire import Field
 
-CHUNK = 2_000
+CHUNK = 1_000
 
 
 @dataclass

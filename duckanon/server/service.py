@@ -25,6 +25,7 @@ from duckanon.guard import SharedCatalog
 from duckanon.server.backends import AnalystBackend, Backend, Catalogs, Gate, StewardBackend
 from duckanon.server.catalog import UserCatalog
 from duckanon.server.errors import MEMORY_NEEDED, STOPPING, TOO_MANY, PgError
+from duckanon.server.first_rows import FirstRows
 from duckanon.server.log import Log
 from duckanon.server.metrics import Figures, MetricsServer, address, spending, token_in
 from duckanon.server.session import Session
@@ -111,6 +112,7 @@ class Service:
         self._draws = governance.answers.draws
         self._draws.alone = self._alone
         self._workers = Shares(options.workers, options.per_user)
+        self.first_rows = FirstRows()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ledger = governance.ledger
         # Logins and closing do not wait for statements.
