@@ -43,8 +43,8 @@ if "TMPDIR" not in os.environ and os.path.isdir(_MEMORY) and shutil.disk_usage(_
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """A process more than cores: many tests wait, for a server, a browser or a program that they started."""
-    return (os.cpu_count() or 1) + 1
+    """Two processes for each core: tests wait half of their time, for a server, a browser or a program they started."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
