@@ -156,3 +156,26 @@ def test_quantiles_have_the_types_of_casts(con: duckanon.Analyst, plain: duckdb.
 def test_a_cast_that_rounds_is_not_left_out(con: duckanon.Analyst, aggregate: str, rounded: str) -> None:
     with pytest.raises(PolicyRefusal, match=r"could change a number|without loss"):
         con.execute(f"SELECT {aggregate}({rounded}) FROM visits")
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "UTINYINT", "INTEGER", "UINTEGER", "BIGINT", "HUGEINT"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT avg(seen + days::{} - DATE '2023-01-01') FROM visits",
+        "SELECT seen - 3::{} AS k, count(*) FROM visits GROUP BY k",
+        "SELECT count(*) FROM visits WHERE seen + 3::{} > DATE '2023-02-01'",
+        "SELECT count(*) FROM visits WHERE seen > DATE '2023-02-01' + 3::{}",
+    ],
+)
+def test_dates_are_moved_by_what_duckdb_moves_them_by(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str, kind: str
+) -> None:
+    asked = sql.format(kind)
+    try:
+        own = plain.execute(asked).fetchall()
+    except duckdb.BinderException:
+        with pytest.raises(PolicyRefusal):
+            con.execute(asked)
+    else:
+        assert len(con.execute(asked).fetchall()) >= len(own)
