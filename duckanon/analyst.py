@@ -31,6 +31,7 @@ from duckanon.rewrite import margins
 from duckanon.rewrite.column_texts import with_texts
 from duckanon.rewrite.decision import Decision, Verdict
 from duckanon.rewrite.normalize.desugar import with_values
+from duckanon.rewrite.normalize.eager_aggregation import NOT_FINITE
 from duckanon.rewrite.rule_context import Refused
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other
@@ -481,6 +482,10 @@ _COMPUTED = (
 )
 # How DuckDB begins to say it, and we.
 _SEVERAL_ROWS = "More than one row returned by a subquery"
+_INFINITE = (
+    "What is added up is infinite or NaN in some row of a table that is not protected, and so would the sum be: leave "
+    "such rows out, by WHERE isfinite(x)."
+)
 _SEVERAL = (
     "A subquery that stands for one value has several rows: let it compute one, as in (SELECT max(x) FROM t), or keep "
     "one by WHERE."
@@ -524,6 +529,8 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
     except Exception as error:  # Arrow has errors of its own.
         if isinstance(error, duckdb.CatalogException) and "already exists" not in str(error):
             said = _GONE
+        elif NOT_FINITE in str(error):
+            said = _INFINITE
         elif behind is Errors.HIDDEN:
             said = _UNBOUND if isinstance(error, duckdb.BinderException) else _BEHIND
         elif behind is Errors.COMPUTED and _SEVERAL_ROWS in str(error):

@@ -27,7 +27,7 @@ from duckanon.rewrite.algebra.bounds import (
     truncation,
     weeks,
 )
-from duckanon.rewrite.algebra.constants import NUMBER, folded, in_sql, literal, type_name
+from duckanon.rewrite.algebra.constants import MOVED_BY, NUMBER, folded, in_sql, is_of_days, literal, type_name
 from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Constant, Expr, Function
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration
@@ -176,6 +176,8 @@ def _moved(columns: Columns, expr: Expr) -> _Values | None:
         is_whole = days is not None and isinstance(days.value, Fraction) and days.value.denominator == 1
         is_date = starts is not None and scalar(expr.left, columns.types, columns.today)[1] == DATE
         if days is not None and is_whole and starts is not None and is_date:
+            if not is_of_days(days):
+                raise NotTotal(MOVED_BY)
             return replace(starts, value=f"({starts.value} {expr.operator} ({days.value}))", of_months=False)
     return None
 

@@ -21,7 +21,7 @@ from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import rounding
 from duckanon.rewrite.algebra.expressions import Expr
-from duckanon.rewrite.algebra.nodes import Node, nodes_of, sql
+from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.margins import rounded
 from duckanon.rewrite.normalize.grouped import NotFollowed
 from duckanon.rewrite.recognize.findings import Statistic
@@ -186,6 +186,8 @@ class Count(Told):
 
     @property
     def _type(self) -> str:
+        if self.asked.type:
+            return self.asked.type
         kind = type_of_count(self.node.this if isinstance(self.node, exp.Filter) else self.node)
         return kind if self.asked.factor.denominator == 1 else "DOUBLE"
 
@@ -292,13 +294,9 @@ class Sum(_OfSums):
     @property
     def _result(self) -> str:
         """The type that DuckDB gives the sum."""
-        if isinstance(self.found.measure.number, Computed):
-            return self.type
-        if _is_cast(self.node) or self.asked.factor.denominator != 1:
-            return "DOUBLE"
-        if self.type.startswith("DECIMAL("):
-            return f"DECIMAL(38,{self.type.rstrip(')').split(',')[1].strip()})"
-        return "HUGEINT" if self.type in WHOLE else "DOUBLE"
+        if self.asked.type:
+            return self.asked.type
+        return self.type if isinstance(self.found.measure.number, Computed) else "DOUBLE"
 
     @property
     def total(self) -> str:
@@ -423,9 +421,9 @@ class Quantile(Told):
 
     @property
     def _result(self) -> str:
-        node = self.node
+        node, kind = self.node, self.asked.type or self.type
         discrete = isinstance(node, exp.PercentileDisc | exp.ApproxQuantile) or "quantile_disc" in sql(node).lower()
-        return self.type if discrete or not (self.type in WHOLE or self.type == "DOUBLE") else "DOUBLE"
+        return kind if discrete or not (kind in WHOLE or kind == "DOUBLE") else "DOUBLE"
 
 
 def in_words(found: Sequence[Told], named: Callable[[Node], str] = sql, *, has_totals: bool) -> str:
@@ -445,19 +443,6 @@ def in_words(found: Sequence[Told], named: Callable[[Node], str] = sql, *, has_t
     if True in others:
         rest += " How near to the truth a number is depends on its row: low and high say it."
     return (measured if margins else "The numbers have noise.") + rest
-
-
-def _is_cast(aggregate: Node) -> bool:
-    """Whether what is summed is cast. A constant of a condition may be: DATE '2024-01-01' is a cast of a text."""
-    summed = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
-    return any(not _is_of_condition(one, summed) for one in nodes_of(summed, exp.Cast))
-
-
-def _is_of_condition(part: Node, within: Node) -> bool:
-    """Whether a part of an expression stands in a condition of CASE there."""
-    while part is not within and not (isinstance(part.parent, exp.If) and part.arg_key == "this"):
-        part = part.parent
-    return part is not within
 
 
 def answer_column(column: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.types import is_exact
 from duckanon.rewrite import metadata
 from duckanon.rewrite.algebra.expressions import Column
 from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, given, nodes_of, queries_in, sources, within
@@ -304,19 +305,24 @@ def _columns_of(context: RuleContext, source: Node, name: TableName) -> dict[str
     return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
 
 
-def _others(context: RuleContext, part: Node, place: int) -> set[str]:
+def _others(context: RuleContext, part: Node, place: int) -> dict[str, bool]:
     """The folded names of the columns that the other sources of a SELECT show, as far as its text has them.
 
-    What is on the right of a SEMI or ANTI JOIN is seen in its condition alone.
+    With each, whether its type is known to have finite numbers alone. What is on the right of a SEMI or ANTI JOIN is
+    seen in its condition alone.
     """
     hidden = {id(one.this) for one in part.args.get("joins") or [] if one.args.get("kind") in ("SEMI", "ANTI")}
-    found: set[str] = set()
+    found: dict[str, bool] = {}
     for at, source in enumerate(sources(part)):
         if at != place and id(source) not in hidden:
+            shown: dict[str, bool] = {}
             if isinstance(source, exp.Table):
-                found |= set(map(fold, context.columns(named(source))))
+                types = context.types(named(source))
+                shown = {fold(one): is_exact(types.get(fold(one), "")) for one in context.columns(named(source))}
             elif isinstance(source.this, exp.Select):
-                found |= {fold(one.alias_or_name) for one in source.this.expressions}
+                shown = {fold(one.alias_or_name): False for one in source.this.expressions}
+            # Two sources may have a column of one name.
+            found |= {name: finite and found.get(name, True) for name, finite in shown.items()}
     return found
 
 

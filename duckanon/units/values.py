@@ -54,7 +54,7 @@ class _Leaves:
 
     def __init__(self, scope: Scope, fields: Mapping[str, Field]) -> None:
         self._scope, self._fields = scope, fields
-        self._types = {name: one.kind for name, one in fields.items()}
+        self.types = {name: one.kind for name, one in fields.items()}
 
     @property
     def today(self) -> date:
@@ -81,4 +81,4 @@ class _Leaves:
         return self._scope.written(expr, self._fields)
 
     def part(self, expr: Expr) -> str:
-        return scalar(expr, self._types, self.today)[0]
+        return scalar(expr, self.types, self.today)[0]

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.errors import PolicyRefusal
 from duckanon.releases import mechanisms
 from tests.amounts import sampled
 from tests.answers.checking import without_noise
@@ -118,3 +119,63 @@ def check_quantiles(plain: duckdb.DuckDBPyConnection, sql: str, mine: list[tuple
     assert {row[:-1] for row in mine} == set(listed)
     for row in mine:
         assert is_quantile(listed[row[:-1]], at, row[-1], STEPS[column])
+
+
+# What is added up, in types that differ from those of the columns.
+TYPED = [
+    "days::BIGINT", "days::DOUBLE", "days::HUGEINT", "score::DOUBLE", "cost::DOUBLE", "1", "1.0", "1.50", "-days",
+    "urgent::DOUBLE", "urgent::DECIMAL(4, 1)", "urgent::INT", "round(cost)", "floor(cost)", "floor(days)", "0.5 * days",
+    "CASE WHEN urgent THEN days::BIGINT END", "CASE WHEN urgent THEN 1.5 ELSE 0 END", "(age > 40)::DOUBLE", "days / 2",
+    "CASE WHEN urgent THEN days ELSE 0.0 END", "coalesce(cost, 0)", "days * cost", "abs(days) + 0.250",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", [TYPED[at::4] for at in range(4)])
+def test_sums_have_duckdbs_own_types(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, typed: list[str]) -> None:
+    sql = f"SELECT {', '.join(f'sum({one})' for one in typed)} FROM visits"
+    told, own = con.execute(sql), plain.execute(sql)
+    assert [str(one[1]) for one in told.description] == [str(one[1]) for one in own.description]
+    assert told.fetchall()[0] == pytest.approx(own.fetchall()[0])
+
+
+def test_quantiles_have_the_types_of_casts(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection) -> None:
+    values = ("days", "days::BIGINT", "days::DOUBLE", "cost", "score", "age")
+    sql = f"SELECT {', '.join(f'quantile_disc({one}, 0.5), median({one})' for one in values)} FROM visits"
+    told, own = con.execute(sql), plain.execute(sql)
+    assert [str(one[1]) for one in told.description] == [str(one[1]) for one in own.description]
+
+
+@pytest.mark.parametrize(
+    "rounded",
+    [
+        "cost::BIGINT", "score::BIGINT", "cost::HUGEINT", "(CASE WHEN urgent THEN cost ELSE 0 END)::INT",
+        "(CASE WHEN urgent THEN 1.5 ELSE 0 END)::INT", "1.5::INT",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("aggregate", ["sum", "avg", "median", "var_pop"])
+def test_a_cast_that_rounds_is_not_left_out(con: duckanon.Analyst, aggregate: str, rounded: str) -> None:
+    with pytest.raises(PolicyRefusal, match=r"could change a number|without loss"):
+        con.execute(f"SELECT {aggregate}({rounded}) FROM visits")
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "UTINYINT", "INTEGER", "UINTEGER", "BIGINT", "HUGEINT"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT avg(seen + days::{} - DATE '2023-01-01') FROM visits",
+        "SELECT seen - 3::{} AS k, count(*) FROM visits GROUP BY k",
+        "SELECT count(*) FROM visits WHERE seen + 3::{} > DATE '2023-02-01'",
+        "SELECT count(*) FROM visits WHERE seen > DATE '2023-02-01' + 3::{}",
+    ],
+)
+def test_dates_are_moved_by_what_duckdb_moves_them_by(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str, kind: str
+) -> None:
+    asked = sql.format(kind)
+    try:
+        own = plain.execute(asked).fetchall()
+    except duckdb.BinderException:
+        with pytest.raises(PolicyRefusal):
+            con.execute(asked)
+    else:
+        assert len(con.execute(asked).fetchall()) >= len(own)

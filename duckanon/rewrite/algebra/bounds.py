@@ -37,6 +37,7 @@ from duckanon.rewrite.algebra.expressions import (
     Round,
 )
 from duckanon.rewrite.algebra.moments import Duration, zone_named, zone_of
+from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import builtin, called
 
 # The most steps between the bounds of what a statistic is of.
@@ -117,6 +118,10 @@ class Bounded:
 
 class Leaves(Protocol):
     """What expressions are made of."""
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The types of columns, by folded name."""
 
     @property
     def today(self) -> date:
@@ -209,6 +214,7 @@ class _Reader:
             micros, of = moves
             at = _added(_as_timestamp(self.of(of)), 1, _constant(micros, Fraction(1), kind=TIMESTAMP))
             return replace(at, kind=TIMESTAMP)
+        self._check_days(expr)
         terms = [(sign, self.of(one)) for sign, one in _terms(expr, 1)]
         days = sum(sign for sign, one in terms if one.kind == DATE)
         kinds = {one.kind for _, one in terms}
@@ -225,6 +231,17 @@ class _Reader:
         scales = [one.scale for _, one in terms]
         scale = None if None in scales else max(one or 0 for one in scales)
         return replace(found, scale=scale, kind=DATE if days else NUMBER)
+
+    def _check_days(self, expr: Expr) -> None:
+        """Raises NotBounded for a number that DuckDB does not add to a DATE: it is wider than an INTEGER."""
+        if not isinstance(expr, Arithmetic) or expr.operator not in ("+", "-"):
+            return
+        if moved_by(expr, self._leaves.today) is None:
+            kinds = {self.of(one).kind: one for one in (expr.left, expr.right)}
+            if kinds.keys() == {DATE, NUMBER} and own_kind(kinds[NUMBER], self._leaves.types) not in constants.DAYS:
+                raise NotBounded(constants.MOVED_BY.rstrip("."))
+        for one in (expr.left, expr.right):
+            self._check_days(one)
 
     # --- values of several -------------------------------------------------------------------------------------------
 

@@ -250,6 +250,8 @@ def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
         return Value(Fraction((left - right).days), "BIGINT")
     if isinstance(left, date) and operator in ("+", "-"):
         kind = next((each for each in (NOW, ZONED) if each in (one.kind, other.kind)), "TIMESTAMP")
+        if isinstance(right, Fraction) and not is_of_days(other if right is other.value else one):
+            raise NotTotal(MOVED_BY)
         return _moved(left, right, 1 if operator == "+" else -1, kind)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return None
@@ -263,6 +265,18 @@ def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
         return Value(Fraction(found), "DOUBLE") if isfinite(found) else None
     exact = left + right if operator == "+" else left - right if operator == "-" else left * right
     return Value(exact, NUMBER) if abs(exact) < 10**38 else None
+
+
+# To a DATE DuckDB adds whole numbers of these types alone.
+DAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"})
+MOVED_BY = "To a DATE DuckDB adds an INTEGER, and no wider number: cast it, as in day + x::INTEGER."
+
+
+def is_of_days(value: Value) -> bool:
+    """Whether DuckDB adds a constant number to a DATE."""
+    low, high = reach("INTEGER")
+    plain = value.kind == NUMBER and isinstance(value.value, Fraction) and low <= value.value <= high
+    return plain or value.kind in DAYS
 
 
 def _whole_part(operator: Operator, left: Fraction, right: Fraction) -> Value | None:

@@ -10,13 +10,18 @@ from fractions import Fraction
 
 from duckanon.catalog.types import SIGNED, WHOLE, reach
 from duckanon.rewrite.algebra.constants import NUMBER, folded, type_name
-from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Expr, Negative
+from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Constant, Expr, Negative
 
 _SIGNED = list(SIGNED)
+# Of literals, the first that holds them.
+_LITERALS = ("INTEGER", "BIGINT", "HUGEINT")
 
 
 def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
-    """DuckDB's type of a whole number that is computed from columns by + - * // and %; empty where it is not known."""
+    """DuckDB's type of a whole number that is computed from columns and literals by + - * // and %.
+
+    Empty where it is not known.
+    """
     match expr:
         case Column(name=name):
             kind = types.get(name, "")
@@ -24,6 +29,8 @@ def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
         case Cast(_, name):
             kind = type_name(name)
             return kind if kind in WHOLE else ""
+        case Constant(value, is_text=False) if value.isdigit():
+            return next((kind for kind in _LITERALS if int(value) <= WHOLE[kind][1]), "")
         case Negative(operand):
             return own_kind(operand, types)
         case Arithmetic("+" | "-" | "*" | "//" | "%", left, right):
@@ -35,7 +42,11 @@ def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
     constants = [folded(one) for one in (left, right)]
     kinds = [own_kind(one, types) for one, value in zip((left, right), constants, strict=True) if value is None]
     numbers = [one.value for one in constants if one is not None and one.kind == NUMBER]
-    if "" in kinds or len(kinds) + len(numbers) < 2 or not kinds:
+    if not kinds:
+        # Literals.
+        known = {own_kind(one, types) for one in (left, right)}
+        return "" if "" in known else max(known, key=_SIGNED.index)
+    if "" in kinds or len(kinds) + len(numbers) < 2:
         return ""
     if len(set(kinds)) > 1:
         # Of a signed and an unsigned type it is another one.

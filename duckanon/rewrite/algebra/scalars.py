@@ -131,7 +131,11 @@ class Scalars:
             return None
         if isinstance(by.value, Duration):
             return times.later(self._moment(one), by.value, operator)
-        return times.days_later(self._moment(one), by.value, operator) if isinstance(by.value, Fraction) else None
+        if not isinstance(by.value, Fraction):
+            return None
+        if not constants.is_of_days(by):
+            raise NotTotal(constants.MOVED_BY)
+        return times.days_later(self._moment(one), by.value, operator)
 
     def _kind_of_time(self, expr: Expr) -> str:
         """DATE or TIMESTAMP for a moment; empty for other expressions."""

@@ -9,6 +9,7 @@ anything, and compute from its columns whatever it likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -22,20 +23,25 @@ _JOINED = "The query is joined in a way that is not followed: use inner joins, o
 # Of the columns of the inner query that have aggregates.
 _MADE = "_dk_part"
 _VOLATILE = frozenset("rand random uuid uuidv4 uuidv7 gen_random_uuid".split())
+# Stands in DuckDB's error about a value that is infinite or NaN, where it would be added up.
+NOT_FINITE = "_dk_not_finite"
+# What makes finite numbers of exact ones.
+_STAYS_FINITE = (exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul)
 
 
 def aggregated_first(
-    query: Node, place: int, columns: Mapping[str, str], others: Collection[str] = ()
+    query: Node, place: int, columns: Mapping[str, str], others: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[Node, Node]:
     """The query with one of its sources aggregated, and in it the query that does so. Both are new trees.
 
     place: of the source among `sources`. columns: of that source, as stored, by folded name. others: folded names of
-    the other sources' columns, as far as they are known. Raises NotFollowed.
+    the other sources' columns, as far as they are known, and whether their type has finite numbers alone. Raises
+    NotFollowed.
     """
     around = copied(query)
     _check(around, place)
     _check_names(around, set(columns) & set(others))
-    eager = _Eager(around, sources(around)[place], columns)
+    eager = _Eager(around, sources(around)[place], columns, {name for name, finite in others.items() if finite})
     return around, eager.inner
 
 
@@ -119,8 +125,8 @@ class SourceColumns:
 class _Eager:
     """Changes a query so that one of its sources is aggregated, and keeps the query that does so as `inner`."""
 
-    def __init__(self, query: Node, source: Node, columns: Mapping[str, str]) -> None:
-        self._query, self._source = query, SourceColumns(query, source, columns)
+    def __init__(self, query: Node, source: Node, columns: Mapping[str, str], finite: Collection[str]) -> None:
+        self._query, self._source, self._finite = query, SourceColumns(query, source, columns), finite
         self._alias = self._source.alias
         self._told: dict[str, Node] = {}
         for name in nodes_of(query, exp.Identifier):
@@ -178,7 +184,27 @@ class _Eager:
         if self._is_of_source(operand):
             return _sum_of_parts(inner, operand, lambda one: self._told_as(one, told), kept)
         assert operand is not None
-        return _weighted(inner, operand, self._told_as(exp.Count(this=exp.Star()), told), kept)
+        count = self._told_as(exp.Count(this=exp.Star()), told)
+        return _weighted(inner, operand, count, kept, self._added(operand, kept))
+
+    def _added(self, operand: Node, where: Node | None) -> Node:
+        """What is added up: it fails where a value is infinite or NaN, of which a sum would show nothing but that.
+
+        It fails before anything is charged, when the query is tried. where: the condition of those that are added up.
+        """
+        parts = nodes_of(operand, ROOT)
+        names = {fold(one.name) for one in parts if isinstance(one, exp.Column)}
+        if all(isinstance(one, _STAYS_FINITE) for one in parts) and names <= set(self._finite):
+            return operand
+        of = exp.Paren(this=operand)
+        finite = exp.func("isfinite", exp.cast(copied(of), "DOUBLE"))
+        added: Node = exp.Coalesce(this=finite, expressions=[exp.true()])
+        if where is not None:
+            left_out = exp.Not(this=exp.Coalesce(this=exp.Paren(this=copied(where)), expressions=[exp.false()]))
+            added = exp.or_(left_out, added, copy=False)
+        text = exp.DPipe(this=exp.Literal.string(f"{NOT_FINITE} "), expression=exp.cast(copied(of), "VARCHAR"))
+        fails = exp.cast(exp.Paren(this=text), "BOOLEAN")
+        return exp.Case(ifs=[exp.If(this=added, true=copied(of)), exp.If(this=fails, true=copied(of))])
 
     # --- conditions ----------------------------------------------------------------------------------------
 
@@ -232,11 +258,14 @@ def _sum_of_parts(aggregate: Node, operand: Node | None, told: Callable[[Node], 
     return _count(total) if isinstance(aggregate, exp.Count) else total
 
 
-def _weighted(aggregate: Node, operand: Node, count: Node, where: Node | None) -> Node:
-    """An aggregate of something else than the source's columns: each value counts as often as there are rows of it."""
+def _weighted(aggregate: Node, operand: Node, count: Node, where: Node | None, added: Node) -> Node:
+    """An aggregate of something else than the source's columns: each value counts as often as there are rows of it.
+
+    added: the operand as it is added up.
+    """
     present = exp.Not(this=exp.Is(this=exp.Paren(this=copied(operand)), expression=exp.Null()))
     if not isinstance(aggregate, exp.Count):
-        values = _sum(exp.Mul(this=exp.Paren(this=copied(operand)), expression=copied(count)), where)
+        values = _sum(exp.Mul(this=exp.Paren(this=copied(added)), expression=copied(count)), where)
         if isinstance(aggregate, exp.Sum):
             return values
     here: Node = present if where is None else exp.and_(copied(where), present, copy=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from duckanon.rewrite.algebra.aggregates import SHOWING
-from duckanon.rewrite.algebra.constants import NotTotal, folded
+from duckanon.rewrite.algebra.constants import NotTotal, folded, type_name
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
     Case,
@@ -22,8 +23,10 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     walk,
 )
-from duckanon.rewrite.algebra.relations import Block, Table, is_protected
+from duckanon.rewrite.algebra.own_types import own_kind
+from duckanon.rewrite.algebra.relations import Block, Source, Table, is_protected
 from duckanon.rewrite.algebra.rows import is_clean, is_closed, watched
+from duckanon.rewrite.algebra.sum_types import sum_type
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic, Unanswered
 from duckanon.rewrite.recognize.measures import Measure, measure, share
 
@@ -154,27 +157,41 @@ def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
 
 
 def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
+    (source,) = block.sources
+    kinds = dict(source.relation.types) if isinstance(source.relation, Table) else {}
+    found = _measured(expr, block.sources, _Plain(kinds))
+    if found is None or not expr.operands:
+        return found
+    of = expr.operands[0]
+    if expr.name == "sum":
+        return replace(found, type=sum_type(of, kinds))
+    if found.name == "quantile":
+        return replace(found, type=type_name(of.type) if isinstance(of, Cast) else own_kind(of, kinds))
+    return found
+
+
+def _measured(expr: Aggregate, sources: tuple[Source, ...], plain: _Plain) -> Statistic | None:
     if expr.distinct or expr.name in _APPROXIMATE:
         return _different(expr)
-    added = measure(expr, block.sources)
+    added = measure(expr, sources)
     if added is not None:
-        return _added(added)
-    parts = share(expr, block.sources)
+        return _added(added, plain)
+    parts = share(expr, sources)
     if parts is not None:
         event, of = parts
         return Statistic("share", where=event.where | of.where, of=of.where, factor=event.scale)
     if expr.name in _OF_NUMBERS and expr.argument is not None:
-        return _of_number(_OF_NUMBERS[expr.name], expr.argument, expr.where)
+        return _of_number(_OF_NUMBERS[expr.name], plain, expr.argument, expr.where)
     if expr.name == "median" and expr.argument is not None:
-        return _of_number("quantile", expr.argument, expr.where, Fraction(1, 2))
+        return _of_number("quantile", plain, expr.argument, expr.where, Fraction(1, 2))
     if expr.name == "covar_pop" and len(expr.operands) == 2 and not expr.order:
-        one, other = map(_plain, expr.operands)
+        one, other = map(plain, expr.operands)
         return Statistic(expr.name, one, expr.where, other)
     operand, place = _quantile(expr)
     if expr.name not in _QUANTILES or operand is None or place is None:
         return None
     fine = 0 <= place <= 1 and place.denominator <= _FINEST_PLACE
-    return _of_number("quantile", operand, expr.where, place) if fine else None
+    return _of_number("quantile", plain, operand, expr.where, place) if fine else None
 
 
 def _different(expr: Aggregate) -> Statistic | None:
@@ -188,12 +205,12 @@ def _different(expr: Aggregate) -> Statistic | None:
 
 
 def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
-    """What a quantile is of, without casts to wider numbers, and its place, if that is a constant."""
+    """What a quantile is of, and its place, if that is a constant."""
     match expr:
         case Aggregate(operands=(operand, place), order=()):
-            return _plain(operand), _place(place)
+            return operand, _place(place)
         case Aggregate(operands=(operand, *_)):
-            return _plain(operand), None
+            return operand, None
     return None, None
 
 
@@ -209,25 +226,39 @@ def _place(expr: Expr) -> Fraction | None:
     return near if value.kind == "DOUBLE" and float(near) == float(value.value) else value.value
 
 
-def _added(found: Measure) -> Statistic:
+def _added(found: Measure, plain: _Plain) -> Statistic:
     if found.weight is None:
         return Statistic("records", where=found.where, factor=found.scale)
-    return Statistic("sum", _plain(found.weight), found.where, factor=found.scale)
+    return Statistic("sum", plain(found.weight), found.where, factor=found.scale)
 
 
-def _of_number(name: str, operand: Expr, where: frozenset[Expr], place: Fraction | None = None) -> Statistic:
-    inner = _plain(operand)
+def _of_number(
+    name: str, plain: _Plain, operand: Expr, where: frozenset[Expr], place: Fraction | None = None
+) -> Statistic:
+    inner = plain(operand)
     match inner:
         case Case(((condition, value),), Null()):
-            where, inner = where | conjuncts(condition), _plain(value)
+            where, inner = where | conjuncts(condition), plain(value)
     return Statistic(name, inner, where, place=place)
 
 
-def _plain(expr: Expr) -> Expr:
-    """The expression without casts to wider numbers, which change nothing of a clamped number."""
-    while isinstance(expr, Cast) and expr.type.upper() in _WIDE:
-        expr = expr.operand
-    return expr
+@dataclass(frozen=True)
+class _Plain:
+    """An expression without casts to wider numbers, which change nothing of a clamped number.
+
+    types: of columns, by folded name. A cast of other than whole numbers to a whole number rounds it.
+    """
+
+    types: Mapping[str, str]
+
+    def __call__(self, expr: Expr) -> Expr:
+        while isinstance(expr, Cast) and self._changes_nothing(expr):
+            expr = expr.operand
+        return expr
+
+    def _changes_nothing(self, cast: Cast) -> bool:
+        kind = cast.type.upper()
+        return kind == "DOUBLE" or (kind in _WIDE and own_kind(cast.operand, self.types) != "")
 
 
 _WIDE = ("DOUBLE", "HUGEINT", "BIGINT")
@@ -237,5 +268,7 @@ def present_operand(where: frozenset[Expr]) -> Expr | None:
     """What is not NULL, if that is the only condition."""
     match tuple(where):
         case (Not(Is(operand, Null())),):
-            return _plain(operand)
+            while isinstance(operand, Cast) and operand.type.upper() in _WIDE:
+                operand = operand.operand
+            return operand
     return None

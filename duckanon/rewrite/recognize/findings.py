@@ -126,7 +126,8 @@ class Statistic:
     name: records (how many there are), units (how many different values of a column), share (of the records that meet
     `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, covar_pop, or quantile (at `place`). operand: what it
     is of, if it is of a value. other: what else a covariance is of. factor: by which it is multiplied. own: further
-    conditions, which do not divide the cells of the answer: it is measured under these alone.
+    conditions, which do not divide the cells of the answer: it is measured under these alone. type: that DuckDB gives a
+    sum, or the value of a quantile, as it is written; empty where it is not known.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Statistic:
     place: Fraction | None = None
     factor: Fraction = Fraction(1)
     own: frozenset[Expr] = frozenset()
+    type: str = ""
 
     @property
     def column(self) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from duckanon.catalog import types
+from duckanon.rewrite.algebra.constants import type_name
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     TRUE,
@@ -37,14 +38,24 @@ class Measure:
 
 
 def number(expr: Expr) -> Fraction | None:
-    """The value of a numeric literal, also a cast one."""
-    expr = _uncast(expr)
+    """The value of a numeric literal, also of one that is cast to a type that has it."""
+    if isinstance(expr, Cast):
+        inner = number(expr.operand)
+        return inner if inner is not None and _holds(type_name(expr.type), inner) else None
     if not isinstance(expr, Constant) or expr.is_text:
         return None
     try:
         return Fraction(expr.value)
     except (ValueError, ZeroDivisionError):
         return None
+
+
+def _holds(kind: str, value: Fraction) -> bool:
+    """Whether a cast to a type leaves a number as it is, or nearly so: floats are rounded."""
+    if types.is_exact(kind):
+        low, high = types.reach(kind)
+        return low <= value <= high and (value / types.step(kind)).denominator == 1
+    return kind in types.FLOATS
 
 
 def measure(expr: Expr, sources: tuple[Source, ...]) -> Measure | None:
@@ -80,7 +91,7 @@ def _counted(expr: Aggregate) -> Measure | None:
         return None
     if (branches := _branches(inner, default=NULL)) is not None:
         condition, value = branches
-        if isinstance(value, Constant):
+        if isinstance(_uncast(value), Constant):
             return Measure(None, expr.where | conjuncts(condition))
     return Measure(None, expr.where | {present(inner)})
 
@@ -88,9 +99,13 @@ def _counted(expr: Aggregate) -> Measure | None:
 def _branches(expr: Expr, default: Expr | None = None) -> tuple[Expr, Expr] | None:
     """Condition and value of CASE WHEN condition THEN value ELSE 0 (or `default`) END.
 
-    Of CASE WHEN condition THEN 0 ELSE number END the condition that it is not true, and the number.
+    Of CASE WHEN condition THEN 0 ELSE number END the condition that it is not true, and the number. A cast of CASE is
+    one of its values.
     """
-    match _uncast(expr):
+    if isinstance(expr, Cast):
+        inner = _branches(expr.operand, default)
+        return None if inner is None else (inner[0], Cast(inner[1], expr.type, expr.tries))
+    match expr:
         case Case(((condition, value),), other):
             if other == default or (default is None and number(other) == 0):
                 return condition, value
