@@ -29,7 +29,7 @@ from duckanon.releases.measures import Measure, Number, Records, Sums
 from duckanon.releases.noise import NotOffered, left_out_of
 from duckanon.releases.noisy_aggregates import REFUSALS, parts_alone
 from duckanon.releases.numbers import Columns, Quantity, rounding
-from duckanon.releases.paid_questions import basis
+from duckanon.releases.paid_questions import Key, basis
 from duckanon.releases.plan_measures import Measures
 from duckanon.releases.preparations import MOST_STEPS, PLACE, FollowingQuestion
 from duckanon.releases.prepared_noise import PreparedNoise, noise_of
@@ -224,12 +224,25 @@ class Prepared(ByKeys):
         }:
             # Of one value or some of them the sum follows from their numbers.
             raise NotOffered(OTHERWISE)
+        self._check_named(self._open_ended, self.question.location.database)
         for measure in self._measures.all:
             number = getattr(measure, "number", None)
             self._read.check_found([one.column for one in self._bases], number and number.column)
             wanted = {*self.question.with_number(measure)}
             if not any(wanted <= {*one} for one in self.preparation.design.tables):
                 raise NotOffered(OTHERWISE)
+
+    @property
+    def _open_ended(self) -> dict[str, Key]:
+        """The keys that no row shows and whose columns may have values outside of their domains, by folded columns.
+
+        The values of an open table's column are all that records can find there.
+        """
+        shown = {key for _, _, keys in self._columns for key in keys}
+        in_open = {name for name, one in self._looked_up.items() if one.look_up.version is None}
+        hidden = {fold(one.column): one for one in self._bases if one not in shown}
+        complete = set(map(fold, self.preparation.design.complete))
+        return {name: one for name, one in hidden.items() if name not in complete | in_open}
 
     @property
     def variance(self) -> Fraction:

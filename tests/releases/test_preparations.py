@@ -17,6 +17,7 @@ import pytest
 import duckanon
 from duckanon.analyst import Analyst
 from duckanon.engines.discrete_gaussian import discrete_gaussian
+from duckanon.engines.noise import Gaussian
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import marginals
 from duckanon.releases.paid_questions import AggregatesQuestion
@@ -139,6 +140,44 @@ def test_without_noise_it_is_what_duckdb_says(
     assert all(isinstance(one, FollowingQuestion) for one in decision.answers)
     assert all(step.drawn is not None for step in decision.steps)
     assert decision.steps[0].reason.startswith("Free: it follows from what was prepared on ")
+
+
+# Of values that are in no domain, of which records have some.
+OUTSIDE = (
+    "SELECT count(*) FROM persons WHERE sex = 'M'",
+    "SELECT count(*) FROM persons WHERE sex IN ('f', 'M') AND state = 'GA'",
+    "SELECT state, count(*) FROM persons WHERE state = 'GA' AND (sex = 'f' OR sex = 'M') GROUP BY state",
+    "SELECT count(*) FROM persons WHERE state IS NULL",
+    "SELECT state, count(*) FILTER (WHERE sex = 'M') FROM persons WHERE state = 'NY' GROUP BY state",
+    "SELECT sum(income) FROM persons WHERE age > 28",
+)
+INSIDE = (
+    "SELECT count(*) FROM persons WHERE sex IN ('f', NULL)",
+    "SELECT count(*) FROM persons WHERE sex = 'f' OR sex = 'm'",
+    "SELECT count(*) FROM persons WHERE age < 28 AND age > 25",
+)
+
+
+@pytest.mark.parametrize("earlier", [PREPARE, "SELECT state, sex, count(*) FROM persons GROUP BY ALL"])
+def test_values_outside_of_a_domain_are_no_zeros(earlier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number was told as 0, within 0 of the truth, from tables that have no row of them."""
+    monkeypatch.setattr(marginals, "discrete_gaussian", no_noise)
+    monkeypatch.setattr(Gaussian, "draw", lambda self, shape, source, **_: no_noise(self.variance, shape, source))
+    policy = POLICY.format(unit="").replace(", 'M'], 'age'", "], 'age'").replace("'CA', NULL]", "'CA']")
+    path, is_prepared = tmp_path / "x.duckdb", earlier is PREPARE
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(policy.replace("'to': 31", "'to': 27")).fetchall()
+        con.execute(earlier if is_prepared else "SELECT 1").fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        con.execute("SELECT 1" if is_prepared else earlier).fetchall()
+        for sql in OUTSIDE:
+            before = spent(con)[1]
+            assert rows(con, sql) == rows(con._con.cursor(), sql.replace("persons", "plain"))
+            assert spent(con)[1] == before + 1
+        for sql in INSIDE if is_prepared else ():
+            assert con.explain(sql).steps[0].drawn is not None
+            assert rows(con, sql) == rows(con._con.cursor(), sql.replace("persons", "plain"))
 
 
 def test_it_costs_nothing(analyst: Analyst) -> None:
