@@ -42,6 +42,16 @@ PREPARE = """
 FROM prepare('persons', epsilon := 1, buy := true,
   by := [['state', 'sex', 'sick'], ['age', 'state'], ['state', 'sex', 'income'], ['score', 'age']])
 """
+# What follows from several tables of it, each number from one.
+SEVERAL = (
+    "SELECT state, count(*), sum(income), count(*) FILTER (WHERE age > 24) FROM persons GROUP BY state",
+    "SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE age > 24) FROM persons GROUP BY ALL",
+    "SELECT count(*) FILTER (WHERE sick), sum(income), avg(score), count(*) FILTER (WHERE age > 24) FROM persons",
+    "SELECT state, avg(sick::INT), rank() OVER (ORDER BY avg(income), state) AS r FROM persons "
+    "WHERE state <> 'GA' GROUP BY ROLLUP (state) HAVING count(*) FILTER (WHERE age > 24) > 3",
+    "SELECT state, count(*) FILTER (WHERE sex = 'f') / count(*), avg(income) + count(*) FILTER (WHERE age > 24) "
+    "FROM persons GROUP BY state",
+)
 # What follows from it.
 QUESTIONS = (
     "SELECT count(*) FROM persons",
@@ -71,6 +81,7 @@ QUESTIONS = (
     "SELECT state, rank() OVER (ORDER BY count(*) DESC, state) FROM persons GROUP BY state",
     "SELECT upper(sex) AS s, count(*) FROM persons GROUP BY s",
     "WITH w AS (SELECT state, count(*) AS n FROM persons GROUP BY state) SELECT max(n), sum(n) FROM w",
+    *SEVERAL,
 )
 # What does not: it needs other tables, other conditions, or is no linear function.
 OTHERS = (
@@ -178,6 +189,27 @@ def test_values_outside_of_a_domain_are_no_zeros(earlier: str, tmp_path: Path, m
         for sql in INSIDE if is_prepared else ():
             assert con.explain(sql).steps[0].drawn is not None
             assert rows(con, sql) == rows(con._con.cursor(), sql.replace("persons", "plain"))
+
+
+def test_a_number_is_the_same_beside_others(tmp_path: Path) -> None:
+    """Each follows from the tables that it needs, whatever else is asked: with records outside of others' domains."""
+    asked = ["count(*)", "count(*) FILTER (WHERE sex = 'f')", "count(*) FILTER (WHERE age > 24)", "avg(income)"]
+    asked += [f"{side}({one})" for one in asked for side in ("low", "high")]
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(POLICY.format(unit="").replace(", 'M'], 'age'", "], 'age'")).fetchall()
+        con.execute(PREPARE).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        query = "SELECT state, {} FROM persons GROUP BY ROLLUP (state) ORDER BY grouping(state), state"
+        together = query.format(", ".join(asked))
+        decision = con.explain(together)
+        assert [type(one) for one in decision.answers] == [FollowingQuestion] * 3
+        assert all(step.drawn is not None for step in decision.steps)
+        shown = list(zip(*con.execute(together).fetchall(), strict=True))[1:]
+        for one, column in zip(asked, shown, strict=True):
+            assert [row[1] for row in con.execute(query.format(one)).fetchall()] == pytest.approx(column)
+        assert "Noise of " in str(con.sql(together))
+        assert spent(con)[1] == 1
 
 
 def test_it_costs_nothing(analyst: Analyst) -> None:
@@ -403,7 +435,7 @@ def test_tables_of_a_file_of_queries(steward: Any, tmp_path: Path) -> None:
     (tmp_path / "one.sql").write_text(
         "-- by state; and ages\nSELECT state, count(*) FROM persons GROUP BY state;\nSELECT count(*) FROM others;\n"
     )
-    (tmp_path / "two.sql").write_text("SELECT age, avg(income) FROM persons WHERE sex = ';' GROUP BY age")
+    (tmp_path / "two.sql").write_text("SELECT age, avg(income) FROM persons WHERE sex <> ';' GROUP BY age")
     (tmp_path / "none.sql").write_text("-- nothing yet\n")
     shown = f"SELECT \"columns\" FROM prepare('persons', epsilon := 1, file := '{tmp_path}/%s')"
     assert steward.execute(shown % "one.sql").fetchall() == [(["state"],)]
