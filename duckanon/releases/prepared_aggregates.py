@@ -24,19 +24,22 @@ from duckanon.governance.preparations import Preparation, PreparedNumber
 from duckanon.releases import layout
 from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asks_nothing
 from duckanon.releases.looking_up import LookingUp, counted_sources, looking_up
-from duckanon.releases.measures import Measure, Number, Records, Sums
+from duckanon.releases.measures import Computed, Measure, Number, Records, Sums
 from duckanon.releases.noise import NotOffered, left_out_of
 from duckanon.releases.noisy_aggregates import REFUSALS, parts_alone
-from duckanon.releases.numbers import Columns, Quantity, rounding
+from duckanon.releases.numbers import Columns, Quantity, quantity, rounding
 from duckanon.releases.paid_questions import Key, basis
 from duckanon.releases.plan_measures import Measures
 from duckanon.releases.preparations import MOST_STEPS, PLACE, FollowingQuestion
 from duckanon.releases.prepared_noise import PreparedNoise, noise_of
+from duckanon.releases.prepared_numbers import multiple
 from duckanon.releases.prepared_statistics import PreparedCount, PreparedMean, PreparedShare, PreparedSum, divided
 from duckanon.releases.side_by_side import Part, SideBySide
 from duckanon.releases.statistics import Counted, Measured, Told, answer_column
 from duckanon.releases.within_units import local
-from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, has
+from duckanon.rewrite.algebra.bounds import NotBounded
+from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, has, walk
+from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, Over
@@ -328,6 +331,7 @@ class Prepared(ByKeys):
         """
         self._read, self._looked_up, self._by_keys = asked.read, asked.read.columns, by_keys
         self._is_part, self.asked_of = asked.is_part, preparation
+        self._computed_types: dict[Number, str] = {}
         if not preparation.design.measured:
             preparation = _beside(context, preparation, asked.read, asked.found.table)
         self.preparation = preparation
@@ -342,9 +346,8 @@ class Prepared(ByKeys):
             raise NotOffered(OTHERWISE)
         if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
             raise NotOffered(OTHERWISE)
-        if not self._by_keys and {fold(one.column) for one in self._bases} & {
-            fold(name) for _, name in self._measures.sums
-        }:
+        summed = {fold(one.number.column) for one in self._measures.sums.values()}
+        if not self._by_keys and {fold(one.column) for one in self._bases} & summed:
             # Of one value or some of them the sum follows from their numbers.
             raise NotOffered(OTHERWISE)
         self._check_named(self.open_ended, self.question.location.database)
@@ -381,7 +384,8 @@ class Prepared(ByKeys):
                 values = [Fraction(0) if isnan(way) else low + (number.high - low) * Fraction(way) for way in ways]
                 total += known.design.variance(table, known.rows, (self.question.axis(number), values))
             else:
-                total += known.design.variance(table, known.rows)
+                ends = None if number is None else (Fraction(number.low), number.high)
+                total += known.design.variance(table, known.rows, ends=ends)
         return total
 
     def _ways(self, number: Number) -> list[float]:
@@ -426,11 +430,37 @@ class Prepared(ByKeys):
                 return Number(one.column, one.low, one.step, one.steps)
         return None
 
+    def _computed(self, operand: Expr) -> Number | None:
+        """What is computed from one column as a number: of a key by its values, else a multiple of what was measured.
+
+        None where it is something else.
+        """
+        used = {one for one in walk(operand) if isinstance(one, Column)}
+        of = self._number(*used) if len(used) == 1 else None
+        if of is None or of.column in self._looked_up:
+            return None
+        columns = Columns(self._protected, self._types, self._context.today)
+        try:
+            found = quantity(columns, operand, self._shown(operand))
+            number = found.number()
+        except (NotBounded, NotOffered, NotTotal):
+            return None
+        assert isinstance(number, Computed)
+        is_of_key = self._by_keys and of.column in self.preparation.design.keys
+        made = replace(number, column=of.column) if is_of_key else multiple(of, operand, number)
+        if made is not None:
+            self._computed_types[made] = found.type
+        return made
+
+    def _type(self, number: Number) -> str:
+        """The type of a column, or of sums of what is computed."""
+        return self._computed_types.get(number) or self._types[fold(number.column)]
+
     @cached_property
     def _of_keys(self) -> tuple[str, ...]:
         """The columns of numbers that are added up by the values of keys."""
         keys = set(self.preparation.design.keys) if self._by_keys else set()
-        return tuple(one for one in sorted(each.number.column for each in self._measures.sums.values()) if one in keys)
+        return tuple(sorted({each.number.column for each in self._measures.sums.values()} & keys))
 
     @property
     def _added_up(self) -> frozenset[str]:
@@ -439,7 +469,9 @@ class Prepared(ByKeys):
     def _summed_number(self, one: Statistic) -> Number | None:
         """The number that a statistic is of; None for counts of records. Raises NotOffered for others."""
         if one.name in ("sum", "avg"):
-            found = self._number(one.operand) if isinstance(one.operand, Column) else None
+            of = one.operand
+            assert of is not None
+            found = self._number(of) if isinstance(of, Column) else self._computed(of)
         elif one.name == "records":
             rest = self._of_records(one.where)
             found = self._present(rest) if rest else None
@@ -460,7 +492,7 @@ class Prepared(ByKeys):
     @cached_property
     def _measures(self) -> Measures:
         numbers = {one: self._summed_number(one) for one in self._statistics}
-        sums = {one.column: Sums(one) for one in numbers.values() if one is not None}
+        sums = {_identity(one): Sums(one) for one in numbers.values() if one is not None}
         counted = Records() if None in numbers.values() else None
         return Measures(counted, sums={(False, name): one for name, one in sorted(sums.items())})
 
@@ -494,12 +526,12 @@ class Prepared(ByKeys):
             assert records is not None
             return PreparedShare(one, node, self, self._counted(records, self._moved(records, one.of)), self, records)
         if one.name == "records":
-            measure = records if number is None else self._measures.sums[False, number.column]
+            measure = records if number is None else self._measures.sums[False, _identity(number)]
             assert measure is not None
             moved = self._moved(measure, one.where)
             return PreparedCount(one, node, self, self._counted(measure, moved), one.where, moved)
         assert number is not None
-        of, kind = self._measures.sums[False, number.column], self._types[fold(number.column)]
+        of, kind = self._measures.sums[False, _identity(number)], self._type(number)
         # How far noise moves it is asked of `noise`, by the cells that are added up.
         measured: Measured[Sums] = Measured(of, self._measures.all.index(of), _BY_CELLS)
         told = PreparedSum if one.name == "sum" else PreparedMean
@@ -567,8 +599,8 @@ class Prepared(ByKeys):
 
     @property
     def _rounded_told(self) -> str:
-        types = {one.number.column: self._types[fold(one.number.column)] for one in self._measures.sums.values()}
-        found = [one.number for one in self._measures.sums.values() if rounding(one.number, types[one.number.column])]
+        numbers = [one.number for one in self._measures.sums.values()]
+        found = [one for one in numbers if rounding(one, self._type(one))]
         told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in found)
         return f" Values are rounded: {told}." if told else ""
 
@@ -606,3 +638,12 @@ class Prepared(ByKeys):
                 "this but for these records, and the noise of their number."
             )
         return f"{said} Intervals do not cover {left_out}." if left_out else said
+
+
+def _identity(number: Number) -> str:
+    """Equal for equal numbers."""
+    return (
+        f"{number.column} as {number.low}, {number.step}, {number.value}"
+        if isinstance(number, Computed)
+        else number.column
+    )
