@@ -27,6 +27,7 @@ from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.functions.sqltext import exactly
 from duckanon.governance.answers import Stale, day_charged, has_failed, is_answered, is_stored
+from duckanon.governance.budgets import left_of_edition
 from duckanon.governance.content_hash import described, fingerprint
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
@@ -764,6 +765,7 @@ def _governed(state: LedgerState) -> Governed:
             version,
             population.edition,
             remaining,
+            left_of_edition(population, state.policies_of(population.name)),
             one.domains,
             renyi=population.renyi,
             changed=state.changed,

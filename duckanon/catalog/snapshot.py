@@ -82,12 +82,13 @@ class Protected:
     """A table with a policy. stored: None if the table is gone.
 
     version: of the policy; of a linked table, of the newest one on the way to its unit's column. edition: the
-    population's current one. remaining: what is left of its budget. domains: the copies of the columns' domains, by
-    folded column. severed: whether the owners of a linked table's records cannot be looked up any more. owned: of a
-    linked table, a query for its records that have an owner, whom the column `OWNER` holds; else empty. renyi: how the
-    population accounts if it has a delta. finders: of what is computed within each unit, for a folded column whose
-    values are found with noise, the table that finds them, and the column there. changed: the number of the
-    newest line of the ledger that changed a policy in place, of any table.
+    population's current one. remaining: what is left of its budget. left_in_edition: what may be spent yet in the
+    edition; None if that has no cap. domains: the copies of the columns' domains, by folded column. severed: whether
+    the owners of a linked table's records cannot be looked up any more. owned: of a linked table, a query for its
+    records that have an owner, whom the column `OWNER` holds; else empty. renyi: how the population accounts if it has
+    a delta. finders: of what is computed within each unit, for a folded column whose values are found with noise, the
+    table that finds them, and the column there. changed: the number of the newest line of the ledger that changed a
+    policy in place, of any table.
     """
 
     policy: Policy
@@ -95,6 +96,7 @@ class Protected:
     version: int = 0
     edition: int = 1
     remaining: Fraction = Fraction(0)
+    left_in_edition: Fraction | None = None
     domains: Mapping[str, Domain] = field(default_factory=dict)
     severed: bool = False
     owned: str = ""

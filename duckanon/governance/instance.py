@@ -208,7 +208,6 @@ class Governance:
             for name, population in sorted(state.populations.items()):
                 standing = [one for one in state.tables.values() if one.policy.population == name]
                 tables = sorted(one.location.label for one in standing)
-                policies = [one.policy for one in standing]
                 if population.budget is not None and tables:
                     found.append(
                         {
@@ -222,7 +221,7 @@ class Governance:
                             "neighbours": _neighbours(state, population),
                             "edition": population.edition,
                             **_amount("spent_in_edition", population.in_edition),
-                            "left_in_words": left_in_words(population, policies),
+                            "left_in_words": left_in_words(population, state.policies_of(name)),
                             **_accounts(population.renyi),
                             "keys_left": None if population.renyi is None else population.keys_left,
                         }
@@ -238,7 +237,10 @@ class Governance:
                 assert budget is not None
                 amounts = {"epsilon": budget.total, "spent": budget.spent, "remaining": budget.remaining}
                 told = {name: one for amount, value in amounts.items() for name, one in _amount(amount, value).items()}
-                found.append({"database": database, "who": who, "population": population, **told})
+                words = left_in_words(state.populations[population], state.policies_of(population), budget.remaining)
+                found.append(
+                    {"database": database, "who": who, "population": population, **told, "left_in_words": words}
+                )
         return found
 
     def prepared(self) -> list[dict[str, Any]]:

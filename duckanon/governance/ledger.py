@@ -24,7 +24,7 @@ import duckdb
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.budgets import in_words
+from duckanon.governance.budgets import cap_of_edition, in_words
 from duckanon.governance.concurrency import Askers, Cursors
 from duckanon.governance.journal import Journal, failed_entry, journal_of, line_entry, stored_entry
 from duckanon.governance.ledger_state import LedgerState, Line
@@ -404,9 +404,7 @@ def affordable(state: LedgerState, location: Location, charge: Charge, who: str,
             f"Keys of {population.name} were found with noise {population.keys:,} times, which is all that its delta "
             "has room for: use keys that were found in this edition, or ask the steward for a domain."
         )
-    # The cap of one table holds for its whole population: a question about another table costs the same persons.
-    policies = [one.policy for one in state.tables.values() if one.policy.population == standing.policy.population]
-    cap = min((one.per_edition for one in policies if one.per_edition is not None), default=None)
+    cap = cap_of_edition(state.policies_of(standing.policy.population))
     if cap is not None and population.in_edition + due > cap:
         raise BudgetExhausted(
             f"Of {population.name} no more than {in_words(cap, population.renyi)} may be spent in one edition, and "

@@ -245,6 +245,10 @@ class LedgerState:
     allotments: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
     spent_by: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
 
+    def policies_of(self, population: str) -> list[Policy]:
+        """The policies of a population's protected tables."""
+        return [one.policy for one in self.tables.values() if one.policy.population == population]
+
     def allotment(self, who: str, population: str) -> Budget | None:
         """What a user may spend of a population's budget, and has spent; None if the user has no such limit."""
         total = self.allotments.get((who, population))

@@ -94,10 +94,17 @@ class Design:
         """How many combinations of keys a table has."""
         return prod(self.sizes[at] for at in table if at < len(self.keys))
 
-    def variance(self, table: Table, rows: int, added_up: tuple[int, Sequence[Fraction]] | None = None) -> Fraction:
+    def variance(
+        self,
+        table: Table,
+        rows: int,
+        added_up: tuple[int, Sequence[Fraction]] | None = None,
+        ends: tuple[Fraction, Fraction] | None = None,
+    ) -> Fraction:
         """Of the number of records of a cell; of a table with a number, of the sum in a cell.
 
-        added_up: the place in the table of a key whose values are added up as numbers, and these values.
+        added_up: the place in the table of a key whose values are added up as numbers, and these values. ends: what is
+        added up for the number's least and largest value, if it is not these themselves.
         """
         number = self.number(table)
         if number is None and added_up is None:
@@ -105,7 +112,7 @@ class Design:
         factors = [[Fraction(int(cell == 0)) for cell in range(self.shape[at])] for at in table]
         if number is not None:
             low, step = Fraction(number.low), Fraction(number.step)
-            factors[-1] = [low, low + number.steps * step, Fraction(0)]
+            factors[-1] = [*(ends or (low, low + number.steps * step)), Fraction(0)]
         if added_up is not None:
             axis, values = added_up
             factors[axis] = [*values, *[Fraction(0)] * (self.shape[table[axis]] - len(values))]

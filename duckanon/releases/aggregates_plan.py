@@ -6,6 +6,7 @@ Keys and conditions divide records into cells, by domains and bounds alone. In e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 
@@ -177,12 +178,7 @@ class Plan(PlannedMeasures):
 
     def note(self, new: Node) -> str | None:
         """As of the step, of the query over the answer; None where all widths are the same, or there are none."""
-        if new.args.get("distinct") is not None:
-            return None
-        found = self._grouped.intervals(self.over, [_width(one) for one in self.told])
-        if not found or {at for at, _ in found} == {at for at, _ in self.noisy}:
-            return None
-        return margins.query(new, found)
+        return note(self._grouped, self.over, [width(one) for one in self.told], self.noisy, new)
 
     @property
     def kind(self) -> str:
@@ -241,9 +237,21 @@ class Plan(PlannedMeasures):
         return f" {whole} is split by how much noise each part needs: {parts}."
 
 
-def _width(told: Told) -> str | None:
+def width(told: Told) -> str | None:
     """How wide a number's interval is, as SQL; None if it has none."""
     try:
         return told.width
     except NotFollowed:
         return None
+
+
+def note(
+    grouped: Grouped, over: Over, widths: Sequence[str | None], noisy: Sequence[tuple[int, float]], new: Node
+) -> str | None:
+    """As of the step, of a query over an answer. widths: of its aggregates. noisy: as of the plan. new: the query."""
+    if new.args.get("distinct") is not None:
+        return None
+    found = grouped.intervals(over, widths)
+    if not found or {at for at, _ in found} == {at for at, _ in noisy}:
+        return None
+    return margins.query(new, found)

@@ -175,7 +175,7 @@ def settle(context: RuleContext, name: TableName, question: GroupSizesQuestion, 
     """Note the question as one to be answered, with its step."""
     context.answers.append(question)
     protected = context.catalog.protected[name]
-    reason += room_in_words(protected.remaining, question.epsilon, protected.renyi)
+    reason += room_in_words(protected.remaining, question.epsilon, protected.renyi, protected.left_in_edition)
     context.steps.append(
         Step(KIND, context.label(name), verdict, reason, question.epsilon, protected.remaining, question.edition)
     )

@@ -5,18 +5,23 @@ Answers by those columns that are there already answer them: what was prepared, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from typing import NoReturn
 
+from duckanon.catalog.names import fold
 from duckanon.releases.aggregates_plan import Plan
 from duckanon.releases.exclusions import excludes
-from duckanon.releases.key_filters import Filtered, filtered
+from duckanon.releases.key_domains import numbered
+from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.noise import NotOffered, columns_of, public_key
 from duckanon.releases.noisy_aggregates import REFUSALS
+from duckanon.releases.paid_questions import Key
 from duckanon.releases.within_units import local
-from duckanon.rewrite.algebra.expressions import Column, Expr, walk
+from duckanon.rewrite.algebra.expressions import NULL, Column, Comparison, Expr, In, Is, Or, rebuilt, walk
+from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.normalize.grouped import Grouped
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.rule_context import RuleContext
@@ -79,6 +84,35 @@ class ByKeys(Plan):
         keys += [public_key(self._context, self._table, Column(0, one)) for one in sorted(columns)]
         return filtered(self._context, self._table, list(dict.fromkeys(keys)), list(self._found.filter))
 
+    def _check_named(self, hidden: Mapping[str, Key], database: str) -> None:
+        """Raises NotOffered where a condition on a hidden key asks for values that its domain does not have.
+
+        That is where it names such a value, or no value of the domain meets it. Their records are in no cell, so they
+        would not count. hidden: by folded columns, keys that no row shows and whose columns may have values outside of
+        the domain. database: where the domains are kept.
+        """
+        asked = {*self._where.on_keys, *(one for each in self._statistics for one in (*each.where, *each.of))}
+        for condition in in_order(asked):
+            used = columns_of(condition)
+            if len(used) != 1 or not used <= hidden.keys():
+                continue
+            (column,) = used
+            met, named = self._met(condition, hidden[column], database), _named(condition)
+            if met < (named or 1):
+                raise NotOffered(
+                    f"The domain of {hidden[column].column} has not all values that a condition asks for, so it is "
+                    "asked by itself."
+                )
+
+    def _met(self, condition: Expr, key: Key, database: str) -> int:
+        """How many values of a key meet a condition on it alone."""
+        test = written(
+            rebuilt(condition, partial(placed, {fold(key.column): 0})), {"k0": key.kind}, self._context.today
+        )
+        listed = numbered(database, key)
+        (met,) = self._context.releases.value(f"SELECT system.main.count(*) FROM {listed} AS _dk_found WHERE {test}")
+        return int(met)
+
     @property
     def _added_up(self) -> frozenset[str]:
         """The folded columns of keys whose values are added up."""
@@ -95,3 +129,21 @@ class ByKeys(Plan):
 
     def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
         return excludes(one, other, self._types)
+
+
+def is_named(condition: Expr) -> bool:
+    """Whether a condition on one column names the values that meet it one by one."""
+    return bool(_named(condition))
+
+
+def _named(condition: Expr) -> int | None:
+    """How many values a condition on one column names one by one; None where it says something else."""
+    match condition:
+        case In(Column(), values):
+            return len({*values} - {NULL})
+        case Comparison("=", Column(), other) | Comparison("=", other, Column()) | Is(Column(), other):
+            return None if columns_of(other) else 1
+        case Or(one, other):
+            named = [_named(each) for each in (one, other)]
+            return None if None in named else sum(each or 0 for each in named)
+    return None

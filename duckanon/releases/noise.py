@@ -160,7 +160,7 @@ def seek(context: RuleContext, name: TableName, keys: Sequence[Key]) -> None:
             f"The values of {asked.column} are found with noise, once an edition: those that {asked.threshold:,} units "
             f"or more have by their noisy number, at most {asked.most:,}. The noise protects {asked.protects}."
         )
-        room = room_in_words(protected.remaining, asked.epsilon, protected.renyi)
+        room = room_in_words(protected.remaining, asked.epsilon, protected.renyi, protected.left_in_edition)
         step = Step(
             "keys",
             context.label(TableName(*map(fold, asked.location.path))),
@@ -200,7 +200,7 @@ def settle(
         context.label(name),
         Verdict.REWRITTEN,
         f"{what} The noise protects {question.protects}.{_of_kind(question)}{not_covered(question)}"
-        f"{room_in_words(protected.remaining, question.epsilon, protected.renyi)}",
+        f"{room_in_words(protected.remaining, question.epsilon, protected.renyi, protected.left_in_edition)}",
         question.epsilon,
         protected.remaining,
         question.edition,

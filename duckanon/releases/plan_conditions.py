@@ -177,8 +177,13 @@ class PlannedConditions(PlannedQuantities):
         of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
         if self._is_grouped:
             of_keys = [answer_column(layout.key(self._cells_by.index(one))) for one in of_keys]
-        met_all = [*(f"({one})" for one in of_keys), *events]
+        met_all = [*self._own_rows, *(f"({one})" for one in of_keys), *events]
         return f" FILTER (WHERE {' AND '.join(met_all)})" if met_all else ""
+
+    @property
+    def _own_rows(self) -> Sequence[str]:
+        """Conditions on the answer's own rows, where others stand beside them."""
+        return ()
 
     def _is_of_values(self, one: Statistic) -> bool:
         """Whether it counts the values of a column that is summed, so that this count is there already."""

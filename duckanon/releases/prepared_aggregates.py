@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from math import isnan
 from typing import Any
 
@@ -25,18 +24,22 @@ from duckanon.governance.preparations import Preparation, PreparedNumber
 from duckanon.releases import layout
 from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asks_nothing
 from duckanon.releases.looking_up import LookingUp, counted_sources, looking_up
-from duckanon.releases.measures import Measure, Number, Records, Sums
+from duckanon.releases.measures import Computed, Measure, Number, Records, Sums
 from duckanon.releases.noise import NotOffered, left_out_of
 from duckanon.releases.noisy_aggregates import REFUSALS, parts_alone
-from duckanon.releases.numbers import Columns, Quantity, rounding
-from duckanon.releases.paid_questions import basis
+from duckanon.releases.numbers import Columns, Quantity, quantity, rounding
+from duckanon.releases.paid_questions import Key, basis
 from duckanon.releases.plan_measures import Measures
 from duckanon.releases.preparations import MOST_STEPS, PLACE, FollowingQuestion
 from duckanon.releases.prepared_noise import PreparedNoise, noise_of
+from duckanon.releases.prepared_numbers import multiple
 from duckanon.releases.prepared_statistics import PreparedCount, PreparedMean, PreparedShare, PreparedSum, divided
+from duckanon.releases.side_by_side import Part, SideBySide
 from duckanon.releases.statistics import Counted, Measured, Told, answer_column
 from duckanon.releases.within_units import local
-from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, has
+from duckanon.rewrite.algebra.bounds import NotBounded
+from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, has, walk
+from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, Over
@@ -47,6 +50,8 @@ from duckanon.rewrite.rule_context import RuleContext
 _BY_CELLS: Any = None
 # So many columns are named in a sentence.
 _MOST_NAMED = 5
+# Of more numbers no answers are put side by side.
+_MOST_NUMBERS = 20
 _OF_SEVERAL = (
     "What is computed of several records of a unit is no column of a record, so it is not prepared: ask it by itself."
 )
@@ -55,25 +60,60 @@ _PLANNED = "What is prepared answers counts, sums and means of records by public
 
 def follows(context: RuleContext, node: Node) -> bool:
     """Replace a SELECT by the same over what follows from a preparation. Returns whether one has it."""
-    planned = _planned(context, node)
-    if planned is None:
+    found = _planned(context, node)
+    if found is None:
         return False
-    new, table, plan = planned
     is_result = node is context.bound.query
-    noisy, note = (plan.noisy, plan.note(new)) if is_result else ([], None)
-    context.replace(node, new)
-    context.answers.append(plan.question)
-    context.steps.append(_step(context, table, plan, noisy, note))
+    noisy, note = (found.answers.noisy, found.answers.note(found.query)) if is_result else ([], None)
+    context.replace(node, found.query)
+    for at, plan in enumerate(found.plans):
+        context.answers.append(plan.question)
+        context.steps.append(_step(context, found.table, plan, *((noisy, note) if at == 0 else ((), None))))
     return True
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query as one of the records of one protected table. found: what it asks, of `read.name`."""
+    """A query as one of the records of one protected table. found: what it asks, of `read.name`.
+
+    is_part: whether it has only some of a query's numbers, and the rows of its answer stand beside those of others.
+    """
 
     grouped: Grouped
     found: Aggregates
     read: LookingUp
+    is_part: bool = False
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Of its numbers."""
+        return tuple(range(len(self.found.statistics)))
+
+    def part(self, places: Sequence[int]) -> Asked:
+        """The query with some of its numbers."""
+        found = replace(self.found, statistics=tuple(self.found.statistics[at] for at in places))
+        return replace(self, grouped=self.grouped.part(places), found=found, is_part=True)
+
+
+@dataclass(frozen=True)
+class Following:
+    """How a query follows from a preparation. query: it over the answers. table: the protected one.
+
+    number: of the draw. variance: as of the plans, together.
+    """
+
+    query: Node
+    table: TableName
+    plans: Sequence[Prepared]
+    answers: SideBySide
+
+    @property
+    def number(self) -> int:
+        return self.plans[0].preparation.number
+
+    @property
+    def variance(self) -> Fraction:
+        return sum((one.variance for one in self.plans), Fraction(0))
 
 
 def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
@@ -103,8 +143,8 @@ def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
     return readings
 
 
-def _planned(context: RuleContext, node: Node) -> tuple[Node, TableName, Prepared] | None:
-    """The query over the answer, its protected table, and the plan; None where nothing prepared has it."""
+def _planned(context: RuleContext, node: Node) -> Following | None:
+    """How a query follows; None where nothing prepared has it."""
     try:
         return _most_exact(context, node, node)
     except REFUSALS as no:
@@ -113,12 +153,11 @@ def _planned(context: RuleContext, node: Node) -> tuple[Node, TableName, Prepare
     return None
 
 
-def _most_exact(context: RuleContext, query: Node, place: Node) -> tuple[Node, TableName, Prepared]:
+def _most_exact(context: RuleContext, query: Node, place: Node) -> Following:
     """As `_planned`. place: where the query stands. Raises REFUSALS."""
     answering = [each for asked in _asked(context, query, place) for each in _following(context, asked)]
     # Different draws are never combined: the most exact one answers, and of equal ones the first.
-    _, _, new, table, plan = min(answering, key=lambda each: each[:2])
-    return new, table, plan
+    return min(answering, key=lambda each: (each.variance, each.number))
 
 
 def _refused(context: RuleContext, node: Node, why: Exception) -> str:
@@ -135,23 +174,106 @@ def _refused(context: RuleContext, node: Node, why: Exception) -> str:
     return context.not_answered(part, reason if reason.endswith(".") else f"{reason}.")
 
 
-def _following(context: RuleContext, asked: Asked) -> Iterator[tuple[Fraction, int, Node, TableName, Prepared]]:
-    """The answers to a query that follow, each with its variance and the number of its draw. Raises REFUSALS."""
-    stored = {fold(one): one for one in context.columns(asked.found.table)}
-    refused: Exception | None = None
-    answers = False
-    is_summed = any(one.name in ("sum", "avg") for one in asked.found.statistics)
-    for one, by_keys in product(context.releases.prepared(asked.read.table), (False, True) if is_summed else (False,)):
+def _following(context: RuleContext, asked: Asked) -> list[Following]:
+    """The answers to a query that follow, of each preparation the most exact one. Raises REFUSALS."""
+    refused: Exception = NotOffered(OTHERWISE)
+    found = []
+    for one in context.releases.prepared(asked.read.table):
         try:
-            plan = Prepared(context, asked, one, by_keys=by_keys)
-            new = asked.grouped.over(plan.over, lambda name: stored.get(fold(name), name))
+            found.append(_from_tables(context, asked, one))
         except REFUSALS as no:
             refused = no
-            continue
-        answers = True
-        yield plan.variance, one.number, new, asked.read.name, plan
-    if refused is not None and not answers:
+    if not found:
         raise refused
+    return found
+
+
+def _from_tables(context: RuleContext, asked: Asked, preparation: Preparation) -> Following:
+    """How a query follows from one preparation: each number from one of its tables. Raises REFUSALS.
+
+    Numbers of one table are told together, unless some of them need more of its keys than others: records whose values
+    of these are outside of the domains count in the others alone. Where it is only asked which tables would do, no
+    number gets a table with more keys than one of the numbers needs.
+    """
+    whole, refused = None, None
+    try:
+        whole = _most_exact_plan(context, asked, preparation)
+    except REFUSALS as no:
+        refused = no
+    few = 1 < len(asked.places) <= _MOST_NUMBERS
+    if whole is not None and not (few and (whole.open_ended or not preparation.design.measured)):
+        return _written(context, asked, [(asked.places, whole)])
+    if refused is not None and not few:
+        raise refused
+    try:
+        return _written(context, asked, _parts(context, asked, preparation))
+    except REFUSALS:
+        # The interval of a quotient may need its numbers together.
+        if whole is None:
+            raise
+        return _written(context, asked, [(asked.places, whole)])
+
+
+def _parts(context: RuleContext, asked: Asked, preparation: Preparation) -> list[tuple[tuple[int, ...], Prepared]]:
+    """The numbers of a query that are told together, with their plans. Raises REFUSALS."""
+    parts: list[tuple[tuple[int, ...], Prepared]] = []
+    for places, alone in _least(context, asked, preparation):
+        for at, (own, plan) in enumerate(parts):
+            joined = _joined(context, asked.part([*own, *places]), plan, alone)
+            if joined is not None:
+                parts[at] = (*own, *places), joined
+                break
+        else:
+            parts.append((places, alone))
+    return parts
+
+
+def _least(context: RuleContext, asked: Asked, preparation: Preparation) -> Iterator[tuple[tuple[int, ...], Prepared]]:
+    """The numbers of a query with their plans: those of a quotient together, if they can be. Raises REFUSALS."""
+    for places in asked.grouped.divided:
+        try:
+            together = _most_exact_plan(context, asked.part(places), preparation)
+        except REFUSALS:
+            if len(places) == 1:
+                raise
+            for at in places:
+                yield (at,), _most_exact_plan(context, asked.part([at]), preparation)
+        else:
+            yield places, together
+
+
+def _joined(context: RuleContext, asked: Asked, one: Prepared, other: Prepared) -> Prepared | None:
+    """The plan for the numbers of two plans together; None where they are not to be told so. asked: them."""
+    try:
+        found = _most_exact_plan(context, asked, one.asked_of)
+    except REFUSALS:
+        return None
+    if not one.asked_of.design.measured:
+        return found if found.question.keys in (one.question.keys, other.question.keys) else None
+    return found if found.open_ended.keys() == one.open_ended.keys() == other.open_ended.keys() else None
+
+
+def _most_exact_plan(context: RuleContext, asked: Asked, preparation: Preparation) -> Prepared:
+    """How a query follows from one table for all of its numbers, with its keys in common. Raises REFUSALS."""
+    is_summed = any(one.name in ("sum", "avg") for one in asked.found.statistics)
+    found: list[Prepared] = []
+    refused: Exception = NotOffered(OTHERWISE)
+    for by_keys in (False, True) if is_summed else (False,):
+        try:
+            found.append(Prepared(context, asked, preparation, by_keys=by_keys))
+        except REFUSALS as no:
+            refused = no
+    if not found:
+        raise refused
+    return min(found, key=lambda one: one.variance)
+
+
+def _written(context: RuleContext, asked: Asked, parts: Sequence[tuple[Sequence[int], Prepared]]) -> Following:
+    """The query over the answers to its parts. Raises REFUSALS."""
+    stored = {fold(one): one for one in context.columns(asked.found.table)}
+    answers = SideBySide(asked.grouped, [Part(at, plan, tuple(own)) for at, (own, plan) in enumerate(parts)])
+    query = asked.grouped.over(answers.over, lambda name: stored.get(fold(name), name))
+    return Following(query, asked.read.name, [plan for _, plan in parts], answers)
 
 
 def _step(
@@ -203,8 +325,13 @@ class Prepared(ByKeys):
     """How a query follows from a preparation. Raises NotOffered where it does not."""
 
     def __init__(self, context: RuleContext, asked: Asked, preparation: Preparation, *, by_keys: bool) -> None:
-        """by_keys: whether sums of a key's values are added up by keys, and not taken from what is measured of it."""
+        """asked_of: the preparation.
+
+        by_keys: whether sums of a key's values are added up by keys, and not taken from what is measured of it.
+        """
         self._read, self._looked_up, self._by_keys = asked.read, asked.read.columns, by_keys
+        self._is_part, self.asked_of = asked.is_part, preparation
+        self._computed_types: dict[Number, str] = {}
         if not preparation.design.measured:
             preparation = _beside(context, preparation, asked.read, asked.found.table)
         self.preparation = preparation
@@ -219,17 +346,29 @@ class Prepared(ByKeys):
             raise NotOffered(OTHERWISE)
         if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
             raise NotOffered(OTHERWISE)
-        if not self._by_keys and {fold(one.column) for one in self._bases} & {
-            fold(name) for _, name in self._measures.sums
-        }:
+        summed = {fold(one.number.column) for one in self._measures.sums.values()}
+        if not self._by_keys and {fold(one.column) for one in self._bases} & summed:
             # Of one value or some of them the sum follows from their numbers.
             raise NotOffered(OTHERWISE)
+        self._check_named(self.open_ended, self.question.location.database)
         for measure in self._measures.all:
             number = getattr(measure, "number", None)
             self._read.check_found([one.column for one in self._bases], number and number.column)
             wanted = {*self.question.with_number(measure)}
             if not any(wanted <= {*one} for one in self.preparation.design.tables):
                 raise NotOffered(OTHERWISE)
+
+    @property
+    def open_ended(self) -> dict[str, Key]:
+        """The keys that no row shows and whose columns may have values outside of their domains, by folded columns.
+
+        The values of an open table's column are all that records can find there.
+        """
+        shown = {key for _, _, keys in self._columns for key in keys}
+        in_open = {name for name, one in self._looked_up.items() if one.look_up.version is None}
+        hidden = {fold(one.column): one for one in self._bases if one not in shown}
+        complete = set(map(fold, self.preparation.design.complete))
+        return {name: one for name, one in hidden.items() if name not in complete | in_open}
 
     @property
     def variance(self) -> Fraction:
@@ -245,7 +384,8 @@ class Prepared(ByKeys):
                 values = [Fraction(0) if isnan(way) else low + (number.high - low) * Fraction(way) for way in ways]
                 total += known.design.variance(table, known.rows, (self.question.axis(number), values))
             else:
-                total += known.design.variance(table, known.rows)
+                ends = None if number is None else (Fraction(number.low), number.high)
+                total += known.design.variance(table, known.rows, ends=ends)
         return total
 
     def _ways(self, number: Number) -> list[float]:
@@ -265,6 +405,10 @@ class Prepared(ByKeys):
             if rest and (one.name != "records" or self._present(rest) is None):
                 raise NotOffered(OTHERWISE)
         return ()
+
+    @property
+    def _own_rows(self) -> Sequence[str]:
+        return [f"{answer_column(PLACE)} IS NOT NULL"] if self._is_part else []
 
     # --- measures -----------------------------------------------------------------------------------------------------
 
@@ -286,11 +430,37 @@ class Prepared(ByKeys):
                 return Number(one.column, one.low, one.step, one.steps)
         return None
 
+    def _computed(self, operand: Expr) -> Number | None:
+        """What is computed from one column as a number: of a key by its values, else a multiple of what was measured.
+
+        None where it is something else.
+        """
+        used = {one for one in walk(operand) if isinstance(one, Column)}
+        of = self._number(*used) if len(used) == 1 else None
+        if of is None or of.column in self._looked_up:
+            return None
+        columns = Columns(self._protected, self._types, self._context.today)
+        try:
+            found = quantity(columns, operand, self._shown(operand))
+            number = found.number()
+        except (NotBounded, NotOffered, NotTotal):
+            return None
+        assert isinstance(number, Computed)
+        is_of_key = self._by_keys and of.column in self.preparation.design.keys
+        made = replace(number, column=of.column) if is_of_key else multiple(of, operand, number)
+        if made is not None:
+            self._computed_types[made] = found.type
+        return made
+
+    def _type(self, number: Number) -> str:
+        """The type of a column, or of sums of what is computed."""
+        return self._computed_types.get(number) or self._types[fold(number.column)]
+
     @cached_property
     def _of_keys(self) -> tuple[str, ...]:
         """The columns of numbers that are added up by the values of keys."""
         keys = set(self.preparation.design.keys) if self._by_keys else set()
-        return tuple(one for one in sorted(each.number.column for each in self._measures.sums.values()) if one in keys)
+        return tuple(sorted({each.number.column for each in self._measures.sums.values()} & keys))
 
     @property
     def _added_up(self) -> frozenset[str]:
@@ -299,7 +469,9 @@ class Prepared(ByKeys):
     def _summed_number(self, one: Statistic) -> Number | None:
         """The number that a statistic is of; None for counts of records. Raises NotOffered for others."""
         if one.name in ("sum", "avg"):
-            found = self._number(one.operand) if isinstance(one.operand, Column) else None
+            of = one.operand
+            assert of is not None
+            found = self._number(of) if isinstance(of, Column) else self._computed(of)
         elif one.name == "records":
             rest = self._of_records(one.where)
             found = self._present(rest) if rest else None
@@ -320,7 +492,7 @@ class Prepared(ByKeys):
     @cached_property
     def _measures(self) -> Measures:
         numbers = {one: self._summed_number(one) for one in self._statistics}
-        sums = {one.column: Sums(one) for one in numbers.values() if one is not None}
+        sums = {_identity(one): Sums(one) for one in numbers.values() if one is not None}
         counted = Records() if None in numbers.values() else None
         return Measures(counted, sums={(False, name): one for name, one in sorted(sums.items())})
 
@@ -354,12 +526,12 @@ class Prepared(ByKeys):
             assert records is not None
             return PreparedShare(one, node, self, self._counted(records, self._moved(records, one.of)), self, records)
         if one.name == "records":
-            measure = records if number is None else self._measures.sums[False, number.column]
+            measure = records if number is None else self._measures.sums[False, _identity(number)]
             assert measure is not None
             moved = self._moved(measure, one.where)
             return PreparedCount(one, node, self, self._counted(measure, moved), one.where, moved)
         assert number is not None
-        of, kind = self._measures.sums[False, number.column], self._types[fold(number.column)]
+        of, kind = self._measures.sums[False, _identity(number)], self._type(number)
         # How far noise moves it is asked of `noise`, by the cells that are added up.
         measured: Measured[Sums] = Measured(of, self._measures.all.index(of), _BY_CELLS)
         told = PreparedSum if one.name == "sum" else PreparedMean
@@ -427,8 +599,8 @@ class Prepared(ByKeys):
 
     @property
     def _rounded_told(self) -> str:
-        types = {one.number.column: self._types[fold(one.number.column)] for one in self._measures.sums.values()}
-        found = [one.number for one in self._measures.sums.values() if rounding(one.number, types[one.number.column])]
+        numbers = [one.number for one in self._measures.sums.values()]
+        found = [one for one in numbers if rounding(one, self._type(one))]
         told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in found)
         return f" Values are rounded: {told}." if told else ""
 
@@ -466,3 +638,12 @@ class Prepared(ByKeys):
                 "this but for these records, and the noise of their number."
             )
         return f"{said} Intervals do not cover {left_out}." if left_out else said
+
+
+def _identity(number: Number) -> str:
+    """Equal for equal numbers."""
+    return (
+        f"{number.column} as {number.low}, {number.step}, {number.value}"
+        if isinstance(number, Computed)
+        else number.column
+    )

@@ -7,26 +7,23 @@ asked anew; so are shares. Which questions were answered is public, and all that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.releases import layout
-from duckanon.releases.key_domains import numbered
 from duckanon.releases.key_filters import placed
-from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asked_of
+from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asked_of, is_named
 from duckanon.releases.measures import shared
 from duckanon.releases.mechanisms import forms
 from duckanon.releases.noise import NotOffered, columns_of, settle
 from duckanon.releases.noisy_aggregates import REFUSALS
-from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
+from duckanon.releases.paid_questions import AggregatesQuestion, basis
 from duckanon.releases.paid_questions import key as key_of
 from duckanon.releases.statistics import answer_column
-from duckanon.rewrite.algebra.expressions import Column, Comparison, Expr, In, rebuilt
+from duckanon.rewrite.algebra.expressions import Expr, rebuilt
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.nodes import Node
-from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.normalize.grouped import Grouped, Over
 from duckanon.rewrite.recognize.findings import Aggregates
 from duckanon.rewrite.rule_context import RuleContext
@@ -82,33 +79,18 @@ class Part(ByKeys):
             raise NotOffered(OTHERWISE)
 
     def _check_found(self) -> None:
-        """Raises NotOffered where a condition on a key that was found, and is not shown, may be met by other values.
+        """Raises NotOffered where a condition on a key that is not shown may be met by values that are in no cell.
 
-        Those were not found, and their records are in no cell of the answer.
+        Of a key that was found, all but those that a condition names one by one may be.
         """
         shown = {fold(key.column) for _, _, keys in self._columns for key in keys}
-        hidden = {name: one for one in self._bases if one.found and (name := fold(one.column)) not in shown}
+        hidden = {name: one for one in self._bases if (name := fold(one.column)) not in shown}
+        found = {name for name, one in hidden.items() if one.found}
         asked = {*self._where.on_keys, *(one for each in self._statistics for one in (*each.where, *each.of))}
-        for condition in in_order(asked):
-            if columns_of(condition) & hidden.keys() and not self._names_found(condition, hidden):
-                raise NotOffered(OTHERWISE)
-
-    def _names_found(self, condition: Expr, hidden: Mapping[str, Key]) -> bool:
-        """Whether a condition names values of a key one by one, all of which were found."""
-        match condition:
-            case In(Column(name=column), values) if column in hidden:
-                named = len({*values})
-            case Comparison("=", Column(name=column), other) | Comparison("=", other, Column(name=column)):
-                named = 1 if column in hidden and not columns_of(other) else 0
-            case _:
-                return False
-        if not named:
-            return False
-        key = hidden[column]
-        test = written(rebuilt(condition, partial(placed, {column: 0})), {"k0": key.kind}, self._context.today)
-        listed = numbered(self._protected.stored.path[0], key) if self._protected.stored is not None else ""
-        (met,) = self._context.releases.value(f"SELECT system.main.count(*) FROM {listed} AS _dk_found WHERE {test}")
-        return bool(met == named)
+        if any(columns_of(one) & found and not is_named(one) for one in asked):
+            raise NotOffered(OTHERWISE)
+        assert self._protected.stored is not None
+        self._check_named(hidden, self._protected.stored.path[0])
 
     @property
     def _hidden(self) -> bool:

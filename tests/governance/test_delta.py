@@ -18,7 +18,7 @@ import pytest
 from duckanon.accounting import Charge, written
 from duckanon.catalog.policy import Policy
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.budgets import count_width, left_in_words, room_in_words
+from duckanon.governance.budgets import count_width, left_in_words, left_of_edition, room_in_words
 from duckanon.governance.concurrency import Asker, asking
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger_state import Population
@@ -53,6 +53,9 @@ def test_protect_says_what_is_promised() -> None:
             "about 164 more counts at 0.01 each, within 42 of the truth",
         ]
         assert [one["delta"] for one in made.decided()] == [1e-6]
+        made.decisions.allot("memory", "ana", "main.persons", Fraction("0.05"))
+        (allotted,) = made.allotments()
+        assert allotted["left_in_words"] == "about 5 more counts at 0.01 each, within 42 of the truth"
 
 
 def test_pure_and_gaussian_charges_stand_in_one_ledger() -> None:
@@ -172,6 +175,24 @@ def test_per_query_is_within_the_capacity() -> None:
             protect(made, "b", **TERMS, per_query=Fraction(1, 10**9))
 
 
+def test_what_is_left_says_for_how_many_the_edition_has_room() -> None:
+    """It said what the budget had room for, where the edition had room for none."""
+    price = KNOWN.capacity / 10
+    policy = Policy(Fraction(3), delta=KNOWN.delta, per_query=price, per_edition=3 * price)
+    said = []
+    for spent in range(4):
+        population = Population("people", Fraction(3), renyi=KNOWN, spent=spent * price, in_edition=spent * price)
+        left = left_of_edition(population, [policy, replace(policy, per_edition=None)])
+        said.append((left_in_words(population, [policy]), room_in_words(KNOWN.capacity, price, KNOWN, left)))
+    ends = [", 3 of them in this edition", ", 2 of them in this edition", ", 1 of them in this edition"]
+    for (words, room), end in zip(said, [*ends, ", but none in this edition"], strict=True):
+        assert words is not None
+        assert words.endswith(f" of the truth{end}")
+        assert room.endswith(f" at this price{end}.")
+    without = replace(policy, per_edition=None)
+    assert left_of_edition(Population("people", Fraction(3), renyi=KNOWN), [without]) is None
+
+
 @pytest.mark.parametrize("changed", [{"capacity": "1.65"}, {"capacity": "3"}, {"order": "8"}, {"order": "1"}])
 def test_a_ledger_that_gives_more_than_its_promise_is_not_read(changed: dict[str, str]) -> None:
     with duckdb.connect() as con:
@@ -198,6 +219,7 @@ def test_what_is_left_in_words() -> None:
     assert left_in_words(half, [policy]) == f"1 more count at {width}"
     spent = replace(population, spent=KNOWN.capacity)
     assert left_in_words(spent, [policy]) == f"no count at {written(KNOWN.capacity / 2)}"
+    assert left_in_words(population, [policy], KNOWN.capacity / 2) == f"1 more count at {width}"
     assert room_in_words(Fraction(1), Fraction(1), None) == ""
     assert [room_in_words(Fraction(one, 2), Fraction(1), KNOWN).split("room for ")[1] for one in (1, 2, 4)] == [
         f"{answers} at this price." for answers in ("no answer", "1 answer", "about 2 answers")

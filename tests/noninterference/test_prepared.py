@@ -34,6 +34,7 @@ FOLLOWING = (
     "SELECT m, 100.0 * count(*) / sum(count(*)) OVER () FROM persons WHERE sex = 'x' GROUP BY m",
     "SELECT state, count(*) FILTER (WHERE vote) FROM persons GROUP BY state HAVING count(*) > 10",
     "SELECT state, 1 // count(*) FROM persons GROUP BY state",
+    "SELECT state, count(*) FILTER (WHERE vote), avg(age), count(*) FROM persons GROUP BY state",
 )
 
 

@@ -17,6 +17,7 @@ import pytest
 import duckanon
 from duckanon.analyst import Analyst
 from duckanon.engines.discrete_gaussian import discrete_gaussian
+from duckanon.engines.noise import Gaussian
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import marginals
 from duckanon.releases.paid_questions import AggregatesQuestion
@@ -41,6 +42,16 @@ PREPARE = """
 FROM prepare('persons', epsilon := 1, buy := true,
   by := [['state', 'sex', 'sick'], ['age', 'state'], ['state', 'sex', 'income'], ['score', 'age']])
 """
+# What follows from several tables of it, each number from one.
+SEVERAL = (
+    "SELECT state, count(*), sum(income), count(*) FILTER (WHERE age > 24) FROM persons GROUP BY state",
+    "SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE age > 24) FROM persons GROUP BY ALL",
+    "SELECT count(*) FILTER (WHERE sick), sum(income), avg(score), count(*) FILTER (WHERE age > 24) FROM persons",
+    "SELECT state, avg(sick::INT), rank() OVER (ORDER BY avg(income), state) AS r FROM persons "
+    "WHERE state <> 'GA' GROUP BY ROLLUP (state) HAVING count(*) FILTER (WHERE age > 24) > 3",
+    "SELECT state, count(*) FILTER (WHERE sex = 'f') / count(*), avg(income) + count(*) FILTER (WHERE age > 24) "
+    "FROM persons GROUP BY state",
+)
 # What follows from it.
 QUESTIONS = (
     "SELECT count(*) FROM persons",
@@ -66,10 +77,12 @@ QUESTIONS = (
     "SELECT state, count(*) FILTER (WHERE sex = 'f') FROM persons GROUP BY state",
     "SELECT state, sex, 100.0 * count(*) / sum(count(*)) OVER (PARTITION BY state) FROM persons GROUP BY state, sex",
     "SELECT sum(income) / count(*) FROM persons",
+    "SELECT state, sum(2 * income + 1), avg(income / 4), sum(income) FROM persons GROUP BY ALL",
     "SELECT sum(income) / count(income) FROM persons",
     "SELECT state, rank() OVER (ORDER BY count(*) DESC, state) FROM persons GROUP BY state",
     "SELECT upper(sex) AS s, count(*) FROM persons GROUP BY s",
     "WITH w AS (SELECT state, count(*) AS n FROM persons GROUP BY state) SELECT max(n), sum(n) FROM w",
+    *SEVERAL,
 )
 # What does not: it needs other tables, other conditions, or is no linear function.
 OTHERS = (
@@ -78,6 +91,10 @@ OTHERS = (
     "SELECT count(*) FROM persons WHERE sick AND age = 20",
     "SELECT median(income) FROM persons",
     "SELECT stddev_pop(income) FROM persons",
+    "SELECT sum(income * income) FROM persons",
+    "SELECT sum(-income) FROM persons",
+    "SELECT sum(income % 7) FROM persons",
+    "SELECT sum(income + score) FROM persons",
     "SELECT age, sum(income) FROM persons GROUP BY age",
     "SELECT state, count(DISTINCT sex) FROM persons GROUP BY state",
     "SELECT state, count(*) FILTER (WHERE income > 50) FROM persons GROUP BY state",
@@ -139,6 +156,65 @@ def test_without_noise_it_is_what_duckdb_says(
     assert all(isinstance(one, FollowingQuestion) for one in decision.answers)
     assert all(step.drawn is not None for step in decision.steps)
     assert decision.steps[0].reason.startswith("Free: it follows from what was prepared on ")
+
+
+# Of values that are in no domain, of which records have some.
+OUTSIDE = (
+    "SELECT count(*) FROM persons WHERE sex = 'M'",
+    "SELECT count(*) FROM persons WHERE sex IN ('f', 'M') AND state = 'GA'",
+    "SELECT state, count(*) FROM persons WHERE state = 'GA' AND (sex = 'f' OR sex = 'M') GROUP BY state",
+    "SELECT count(*) FROM persons WHERE state IS NULL",
+    "SELECT state, count(*) FILTER (WHERE sex = 'M') FROM persons WHERE state = 'NY' GROUP BY state",
+    "SELECT sum(income) FROM persons WHERE age > 28",
+)
+INSIDE = (
+    "SELECT count(*) FROM persons WHERE sex IN ('f', NULL)",
+    "SELECT count(*) FROM persons WHERE sex = 'f' OR sex = 'm'",
+    "SELECT count(*) FROM persons WHERE age < 28 AND age > 25",
+)
+
+
+@pytest.mark.parametrize("earlier", [PREPARE, "SELECT state, sex, count(*) FROM persons GROUP BY ALL"])
+def test_values_outside_of_a_domain_are_no_zeros(earlier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number was told as 0, within 0 of the truth, from tables that have no row of them."""
+    monkeypatch.setattr(marginals, "discrete_gaussian", no_noise)
+    monkeypatch.setattr(Gaussian, "draw", lambda self, shape, source, **_: no_noise(self.variance, shape, source))
+    policy = POLICY.format(unit="").replace(", 'M'], 'age'", "], 'age'").replace("'CA', NULL]", "'CA']")
+    path, is_prepared = tmp_path / "x.duckdb", earlier is PREPARE
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(policy.replace("'to': 31", "'to': 27")).fetchall()
+        con.execute(earlier if is_prepared else "SELECT 1").fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        con.execute("SELECT 1" if is_prepared else earlier).fetchall()
+        for sql in OUTSIDE:
+            before = spent(con)[1]
+            assert rows(con, sql) == rows(con._con.cursor(), sql.replace("persons", "plain"))
+            assert spent(con)[1] == before + 1
+        for sql in INSIDE if is_prepared else ():
+            assert con.explain(sql).steps[0].drawn is not None
+            assert rows(con, sql) == rows(con._con.cursor(), sql.replace("persons", "plain"))
+
+
+def test_a_number_is_the_same_beside_others(tmp_path: Path) -> None:
+    """Each follows from the tables that it needs, whatever else is asked: with records outside of others' domains."""
+    asked = ["count(*)", "count(*) FILTER (WHERE sex = 'f')", "count(*) FILTER (WHERE age > 24)", "avg(income)"]
+    asked += [f"{side}({one})" for one in asked for side in ("low", "high")]
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(POLICY.format(unit="").replace(", 'M'], 'age'", "], 'age'")).fetchall()
+        con.execute(PREPARE).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        query = "SELECT state, {} FROM persons GROUP BY ROLLUP (state) ORDER BY grouping(state), state"
+        together = query.format(", ".join(asked))
+        decision = con.explain(together)
+        assert [type(one) for one in decision.answers] == [FollowingQuestion] * 3
+        assert all(step.drawn is not None for step in decision.steps)
+        shown = list(zip(*con.execute(together).fetchall(), strict=True))[1:]
+        for one, column in zip(asked, shown, strict=True):
+            assert [row[1] for row in con.execute(query.format(one)).fetchall()] == pytest.approx(column)
+        assert "Noise of " in str(con.sql(together))
+        assert spent(con)[1] == 1
 
 
 def test_it_costs_nothing(analyst: Analyst) -> None:
@@ -364,7 +440,7 @@ def test_tables_of_a_file_of_queries(steward: Any, tmp_path: Path) -> None:
     (tmp_path / "one.sql").write_text(
         "-- by state; and ages\nSELECT state, count(*) FROM persons GROUP BY state;\nSELECT count(*) FROM others;\n"
     )
-    (tmp_path / "two.sql").write_text("SELECT age, avg(income) FROM persons WHERE sex = ';' GROUP BY age")
+    (tmp_path / "two.sql").write_text("SELECT age, avg(income) FROM persons WHERE sex <> ';' GROUP BY age")
     (tmp_path / "none.sql").write_text("-- nothing yet\n")
     shown = f"SELECT \"columns\" FROM prepare('persons', epsilon := 1, file := '{tmp_path}/%s')"
     assert steward.execute(shown % "one.sql").fetchall() == [(["state"],)]

@@ -32,6 +32,7 @@ QUESTIONS = (
     "SELECT state, sum(age) FILTER (WHERE age > 25) s, avg(age) FROM persons GROUP BY state",
     "SELECT state, sum(age) / count(*) FROM persons GROUP BY state",
     "SELECT state, sum(visits), avg(visits), count(visits), count(*) FROM persons GROUP BY state",
+    "SELECT state, sum(visits * visits), avg(2 * visits + 1), sum(3 - visits), sum(visits) FROM persons GROUP BY state",
     "SELECT visits, sum(visits) FROM persons WHERE visits > 0 GROUP BY visits",
 )
 BY = "by := [['state', 'age'], ['state', 'visits']]"
@@ -94,6 +95,25 @@ def test_the_nearer_of_both_answers(analyst: Any) -> None:
     (by_keys,) = analyst.explain("SELECT state, sum(age) FROM persons GROUP BY state").answers
     assert isinstance(by_keys, FollowingQuestion)
     assert by_keys.of_keys == ("age",)
+
+
+def test_a_multiple_has_the_number_s_own_interval_times_as_wide(tmp_path: Path) -> None:
+    """It was charged, though it follows linearly."""
+    with protected(tmp_path / "x.duckdb") as con:
+        con.execute(
+            "FROM prepare('persons', epsilon := 1, buy := true, "
+            "queries := ['SELECT sex, avg(age) FROM persons GROUP BY sex'])"
+        ).fetchall()
+    numbers = "{0}(sum(age)), {0}(sum(4 * age)), {0}(avg(age)), {0}(avg(age / 8 - 1))"
+    asked = f"SELECT {numbers.format('low')}, {numbers.format('high')}, sum(4 * age) FROM persons"
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        assert con.explain(asked).steps[0].drawn is not None
+        ((*ends, total),) = con.execute(asked).fetchall()
+    # As DuckDB has it, a HUGEINT.
+    assert isinstance(total, int)
+    for one, four, mean, eighth in (ends[:4], ends[4:]):
+        assert four == pytest.approx(4 * one, abs=4)
+        assert eighth == pytest.approx(mean / 8 - 1)
 
 
 def test_widths_are_those_of_the_values(made: Path) -> None:

@@ -142,12 +142,15 @@ def _allotments(path: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     try:
         with connect(path, role="steward", read_only=True) as con:
-            rows = con.execute("SELECT who, population, remaining_exact, epsilon_exact FROM allotments()").fetchall()
+            rows = con.execute(
+                "SELECT who, population, remaining_exact, epsilon_exact, left_in_words FROM allotments()"
+            ).fetchall()
     except InvalidInput:
         say("Allotments are not shown: the database is open elsewhere. A steward's FROM allotments() shows them there.")
         return found
-    for who, population, remaining, total in rows:
-        found[who] = found.get(who, "") + f"\t{remaining} of {total} left on {population}"
+    for who, population, remaining, total, words in rows:
+        counts = "" if words is None else f" ({words})"
+        found[who] = found.get(who, "") + f"\t{remaining} of {total} left on {population}{counts}"
     return found
 
 

@@ -7,6 +7,7 @@ read are replaced, so the new query means the same if its aggregates do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy as shallow_copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -123,6 +124,25 @@ class Grouped:
         for term in order.expressions if order is not None else ():
             if isinstance(term.this, exp.Literal) and not self._is_place(term.this):
                 raise NotFollowed("ORDER BY has the number of a column that is not there.", term)
+
+    def part(self, places: Sequence[int]) -> Grouped:
+        """The same query of which some aggregates alone are looked at."""
+        found = shallow_copy(self)
+        found.aggregates = [self.aggregates[at] for at in places]
+        return found
+
+    @cached_property
+    def divided(self) -> list[tuple[int, ...]]:
+        """The places of the aggregates: of those that are divided by each other together, of each other one alone."""
+        groups = [{at} for at in range(len(self.aggregates))]
+        parts = [*self.query.expressions, *(self.query.args.get(one) for one in ("having", "qualify", "order"))]
+        for node in (one for part in parts if part is not None for one in part.walk()):
+            found = quotient(node, self.aggregates)
+            if found is not None:
+                both = {self.aggregates.index(one.aggregate) for one in (found.above, found.below)}
+                joined = set().union(*(one for one in groups if one & both))
+                groups = [*(one for one in groups if not one & both), joined]
+        return sorted(tuple(sorted(one)) for one in groups)
 
     @cached_property
     def has_sets(self) -> bool:

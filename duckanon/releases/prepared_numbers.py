@@ -1,0 +1,58 @@
+"""Numbers that are computed from one prepared column: what is known of it is enough for them.
+
+A multiple of a measured number, also with a constant added, has the same place between its bounds as the number itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from duckanon.releases.measures import Computed, Number
+from duckanon.rewrite.algebra.expressions import Arithmetic, Column, Constant, Expr, Negative
+
+
+def multiple(of: Number, expr: Expr, computed: Computed) -> Computed | None:
+    """What is computed from a measured number, in the steps in which that is measured; None where it has others.
+
+    expr: it, of one column. computed: it in steps of its own, which follow from the bounds of the column.
+    """
+    line = _line(expr)
+    if line is None or line[0] <= 0:
+        return None
+    times, plus = line
+    low, high = (times * each + plus for each in (Fraction(of.low), of.high))
+    if (Fraction(computed.low), computed.high, computed.steps) != (low, high, of.steps):
+        return None
+    return replace(computed, column=of.column, value="")
+
+
+def _line(expr: Expr) -> tuple[Fraction, Fraction] | None:
+    """By what an expression multiplies its only column, and what it adds; None where it does something else."""
+    match expr:
+        case Column():
+            return Fraction(1), Fraction(0)
+        case Constant(value, is_text=False):
+            return Fraction(0), Fraction(value)
+        case Negative(operand):
+            line = _line(operand)
+            return None if line is None else (-line[0], -line[1])
+        case Arithmetic(operator, one, other):
+            left, right = _line(one), _line(other)
+            return None if left is None or right is None else _combined(operator, left, right)
+    return None
+
+
+def _combined(
+    operator: str, left: tuple[Fraction, Fraction], right: tuple[Fraction, Fraction]
+) -> tuple[Fraction, Fraction] | None:
+    """As `_line`, of two that are added, subtracted, multiplied or divided."""
+    if operator in "+-":
+        sign = 1 if operator == "+" else -1
+        return left[0] + sign * right[0], left[1] + sign * right[1]
+    if operator == "*" and not (left[0] and right[0]):
+        by, of = (left[1], right) if not left[0] else (right[1], left)
+        return of[0] * by, of[1] * by
+    if operator == "/" and not right[0] and right[1]:
+        return left[0] / right[1], left[1] / right[1]
+    return None
