@@ -27,7 +27,7 @@ from duckanon.rewrite.algebra.bounds import (
     grid,
     whole,
 )
-from duckanon.rewrite.algebra.constants import in_sql
+from duckanon.rewrite.algebra.constants import ZONED, in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.scalars import builtin
@@ -49,6 +49,7 @@ _NOT_BOUNDED = (
 _MOMENTS = {
     "DATE": (timedelta(days=1), "CAST({} - DATE '1970-01-01' AS BIGINT)"),
     "TIMESTAMP": (timedelta(microseconds=1), "system.main.epoch_us({})"),
+    ZONED: (timedelta(microseconds=1), "system.main.epoch_us({})"),
 }
 _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 
@@ -64,6 +65,9 @@ def rounding(number: Number, kind: str) -> Fraction:
 
 
 def _written(moment: datetime, kind: str) -> str:
+    """As SQL. moment: of a type with a time zone in UTC."""
+    if kind == ZONED:
+        return f"TIMESTAMPTZ '{moment.isoformat(sep=' ')}+00'"
     return in_sql(moment.date() if kind == "DATE" else moment, kind)
 
 
@@ -166,10 +170,12 @@ class Columns:
 
     def _moment(self, column: str, kind: str) -> Bounded:
         """A column of dates, in days, or of timestamps, in microseconds. Raises NotOffered."""
-        ends = self.protected.policy.moments(column)
+        ends = self._declared(column) if kind == ZONED else self.protected.policy.moments(column)
         if ends is None:
-            raise self._unbounded(column, f"[{kind} '2020-01-01', {kind} '2029-12-31']")
-        first, last = map(datetime.fromisoformat, ends)
+            example = " 00:00:00+00" if kind == ZONED else ""
+            shown = "TIMESTAMPTZ" if kind == ZONED else kind
+            raise self._unbounded(column, f"[{shown} '2020-01-01{example}', {shown} '2029-12-31{example}']")
+        first, last = (datetime.fromisoformat(each).replace(tzinfo=None) for each in ends)
         name = quoted([column])
         clamped = f"system.main.least(system.main.greatest({name}, {_written(first, kind)}), {_written(last, kind)})"
         unit, sql = _MOMENTS[kind]
