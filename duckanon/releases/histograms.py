@@ -54,13 +54,14 @@ class _Values:
     """of: a whole number of steps. value: what stands for so many, as SQL of the number, which is {} in it.
 
     of_months: whether these are first days of months. of_moments: whether they are times in the session's zone, which
-    stand for moments.
+    stand for moments. refused: why these are no keys, in a sentence; empty where they are.
     """
 
     of: Bounded
     value: str
     of_months: bool = False
     of_moments: bool = False
+    refused: str = ""
 
 
 def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
@@ -78,6 +79,8 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
             f"A key that is computed from bounds has at most {MOST_CELLS:,} values, and {shown} has {count:,}: take "
             "wider steps, or fewer of them by a condition with CASE."
         )
+    if found.refused:
+        raise NotOffered(found.refused)
     value = found.value.format(f"(CAST({{0}} AS BIGINT) + ({found.of.low}))")
     if not found.of.nullable:
         return Histogram(Steps(found.of.sql, found.of.low, count - 1), value)
@@ -145,12 +148,16 @@ def _truncated(columns: Columns, expr: Expr) -> _Values | None:
 def _as_moments(columns: Columns, unit: str, starts: _Values) -> _Values:
     """Starts of units of time, which the session's clocks show, as the moments that they are."""
     zone = zones.session_zone(columns.today)
-    if zone != "UTC" and not (unit in (*_START_OF, "hour") and _are_different(str(zone), unit, starts.of)):
-        raise NotBounded(
-            "Moments are truncated to hours and longer units, and to hours where no time is left out because clocks "
-            "are put forward: elsewhere write date_trunc('hour', x AT TIME ZONE 'Europe/Berlin')"
-        )
-    return replace(starts, value=f"timezone('{zone}', CAST({starts.value} AS TIMESTAMP))", of_moments=True)
+    value = f"timezone('{zone}', CAST({starts.value} AS TIMESTAMP))"
+    is_fine = zone == "UTC" or (unit in (*_START_OF, "hour") and _are_different(str(zone), unit, starts.of))
+    refused = "" if is_fine else _NO_MOMENTS.format(unit=unit, zone=zone)
+    return replace(starts, value=value, of_moments=True, refused=refused)
+
+
+_NO_MOMENTS = (
+    "In the session's time zone clocks are put forward, so a {unit} is left out, or it is shorter than an hour: write "
+    "date_trunc('{unit}', x AT TIME ZONE '{zone}') with the column for x."
+)
 
 
 def _are_different(zone: str, unit: str, of: Bounded) -> bool:

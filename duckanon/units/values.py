@@ -44,6 +44,8 @@ def computed(scope: Scope, expr: Expr, fields: Mapping[str, Field], kind: str) -
         found = known(of, _Leaves(scope, fields))
         if unit:
             found = on_clocks(found, scope.today)
+        if found.kind == ZONED:
+            raise NotBounded("Moments are no values within a unit")
     except (NotBounded, NotTotal):
         return Field(kind, listed=listed, never_null=never_null)
     bounds = _starts(found, unit, kind) if unit else (found.least, found.largest, found.step)

@@ -314,9 +314,9 @@ class _Reader:
         raise NotBounded(_FOLLOWED)
 
     def _truncated(self, unit: str, of: Bounded) -> Bounded:
-        """The start of the unit of time in which a date lies: a day, or a moment where the session is not in UTC."""
-        start, zone = _first_day(unit, on_clocks(of, self._leaves.today)), zones.session_zone(self._leaves.today)
-        return start if of.kind != ZONED or zone == "UTC" else _moments(_as_timestamp(start), str(zone))
+        """The start of the unit of time in which a date lies: a day, or of a moment a moment."""
+        start = _first_day(unit, on_clocks(of, self._leaves.today))
+        return start if of.kind != ZONED else _moments(_as_timestamp(start), _own_zone(self._leaves.today))
 
     def _at_zone(self, zone: Expr, operand: Expr) -> Bounded:
         """A time of a zone as a moment, or a moment as the time there."""

@@ -49,7 +49,7 @@ WHOLE_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.i
 _LONGEST = 1_000_000
 # The digits of a DECIMAL that DuckDB keeps in 64 bits.
 _WIDEST_OF_64 = 18
-# The most characters of a time that is brought into another zone, in which it is written five times.
+# The most characters of a time that is brought into another zone.
 _LONGEST_MOVED = 20_000
 _BY_CLOCKS = "write date_trunc('minute', x AT TIME ZONE 'Europe/Berlin')."
 # Constants by which DOUBLEs are divided or multiplied, so that results are finite.
@@ -134,7 +134,8 @@ class Scalars:
         if by is None or (operator == "-" and one is right):
             return None
         if isinstance(by.value, Duration):
-            return times.later(self._moment(one), by.value, operator)
+            at = self._moment(one)
+            return replace(times.later(at, by.value, operator), is_moment=at.is_moment)
         return times.days_later(self._moment(one), by.value, operator) if isinstance(by.value, Fraction) else None
 
     def _kind_of_time(self, expr: Expr) -> str:
@@ -203,6 +204,8 @@ class Scalars:
     def _cast(self, one: Scalar, kind: str) -> Scalar:
         if one.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
             return _cast(_clock(one, self._own_zone), kind)
+        if one.is_moment and kind in (*times.TIMES, ZONED):
+            return replace(_cast(one, "TIMESTAMP" if kind == ZONED else kind), kind=kind, is_moment=False)
         if kind == ZONED and one.kind in times.TIMES:
             return _moments(_cast(one, "TIMESTAMP"), self._own_zone)
         return _cast(one, kind)
@@ -210,13 +213,17 @@ class Scalars:
     def _function(self, name: str, one: Scalar, rest: Sequence[Value | None]) -> Scalar:
         """A function of one value and constants; of a moment most are of what the session's clocks show."""
         if one.kind != ZONED or name == "epoch":
-            return FUNCTIONS[name](one, rest)
-        found = FUNCTIONS[name](_clock(one, self._own_zone), rest)
+            found = FUNCTIONS[name](one, rest)
+            return replace(found, is_moment=one.is_moment) if name == "date_trunc" else found
+        clock = _clock(one, self._own_zone)
+        found = FUNCTIONS[name](clock, rest)
         if name != "date_trunc" or self._zone == "UTC":
-            return found
-        if str(_given(rest)[0].value).lower() in ("minute", "second"):
+            return replace(found, is_moment=name == "date_trunc")
+        unit = str(_given(rest)[0].value).lower()
+        if unit in ("minute", "second"):
             raise NotTotal(f"Moments are truncated to hours and longer units here: {_BY_CLOCKS}")
-        return _moments(_cast(found, "TIMESTAMP"), self._own_zone)
+        start = f"CAST({builtin('date_trunc', constants.literal(unit), clock.sql)} AS TIMESTAMP)"
+        return _moments(Scalar(start, "TIMESTAMP", is_near=True), self._own_zone)
 
     def _bucket(self, width: Expr, operand: Expr) -> Scalar:
         """The start of the bucket in which a moment lies. Dates beyond 290,000 years count as infinite."""
@@ -230,7 +237,8 @@ class Scalars:
         written = times.interval(by.value)
         found = _or_infinite(one, one.kind, lambda moved: builtin("time_bucket", written, moved))
         # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
-        return replace(found, kind=ZONED) if of.kind == ZONED and self._zone != "UTC" else found
+        is_moment = of.kind == ZONED or of.is_moment
+        return replace(found, kind=ZONED) if is_moment and self._zone != "UTC" else replace(found, is_moment=is_moment)
 
     def _at_zone(self, zone: Expr, operand: Expr) -> Scalar:
         """A time of a zone as a moment, or a moment as the time there."""
@@ -238,11 +246,12 @@ class Scalars:
         known = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
         if known is None:
             raise NotTotal(zones.UNKNOWN)
+        is_moment = one.is_moment or one.kind == ZONED
         if one.kind == "DATE":
             one = _cast(one, "TIMESTAMP")
         if one.kind not in ("TIMESTAMP", ZONED):
             raise NotTotal("AT TIME ZONE is for dates and timestamps.")
-        return _clock(one, known) if one.kind == ZONED else _moments(one, known)
+        return _clock(one, known) if is_moment else _moments(one, known)
 
     def _number(self, expr: Expr) -> Scalar:
         """An operand of arithmetic: a scalar, or a constant number."""
@@ -256,11 +265,14 @@ class Scalars:
             f"WHEN {self._condition(branch.condition)} THEN {then.sql}"
             for branch, then in zip(expr.branches, thens, strict=True)
         )
-        return Scalar(f"CASE {written} ELSE {default.sql} END", default.kind, _around(values))
+        is_moment = any(one.is_moment for one in values)
+        return Scalar(f"CASE {written} ELSE {default.sql} END", default.kind, _around(values), is_moment=is_moment)
 
     def _coalesced(self, operands: Sequence[Expr]) -> Scalar:
         values = self._alike(operands)
-        return Scalar(f"coalesce({', '.join(one.sql for one in values)})", values[0].kind, _around(values))
+        is_moment = any(one.is_moment for one in values)
+        sql = f"coalesce({', '.join(one.sql for one in values)})"
+        return Scalar(sql, values[0].kind, _around(values), is_moment=is_moment)
 
     def _alike(self, exprs: Sequence[Expr]) -> list[Scalar]:
         """Values of one type: that of the columns among them, or the least that holds all constants."""
@@ -598,6 +610,8 @@ def _cast(one: Scalar, kind: str) -> Scalar:
         return Scalar(f"CAST({one.sql} AS {kind})", kind, one.span)
     if (one.kind, kind) in _CASTS or (kind == "VARCHAR" and one.kind in WHOLE):
         return Scalar(f"CAST({one.sql} AS {kind})", kind)
+    if one.is_near and {one.kind, kind} == set(times.TIMES):
+        return Scalar(f"CAST({one.sql} AS {kind})", kind, is_near=True)
     if one.kind == "DATE" and kind == "TIMESTAMP":
         return _or_infinite(one, "TIMESTAMP", lambda moved: f"CAST({moved} AS TIMESTAMP)")
     if one.kind == "BOOLEAN" and kind in WHOLE:
@@ -681,16 +695,20 @@ def _moments(one: Scalar, zone: str) -> Scalar:
 
 
 def _between_zones(one: Scalar, zone: str, kind: str, write: Callable[[str, str], str]) -> Scalar:
+    if zone == "UTC":
+        return replace(one, kind=kind, is_moment=False)
     if len(one.sql) > _LONGEST_MOVED:
         raise NotTotal("A time is brought into another zone too often: leave out what is not needed.")
-    plain = replace(one, kind="TIMESTAMP")
-    return replace(_or_infinite(plain, "TIMESTAMP", partial(write, zone)) if zone != "UTC" else plain, kind=kind)
+    if one.is_near:
+        return Scalar(write(zone, one.sql), kind, is_near=True)
+    moved = _or_infinite(replace(one, kind="TIMESTAMP"), "TIMESTAMP", partial(write, zone))
+    return replace(moved, kind=kind, is_near=True)
 
 
 def _of_moments(column: str) -> Scalar:
     """A column with a time zone, as a TIMESTAMP in UTC."""
     found = _or_infinite(Scalar(column, ZONED), "TIMESTAMP", lambda moved: builtin("timezone", "'UTC'", moved))
-    return replace(found, kind=ZONED)
+    return replace(found, kind=ZONED, is_near=True)
 
 
 def _of_date(
@@ -719,6 +737,8 @@ def _truncated(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     if one.kind not in ("DATE", "TIMESTAMP") or unit not in _TRUNCATED:
         raise NotTotal(f"date_trunc is for dates and timestamps here, to {', '.join(_TRUNCATED)}.")
     quoted_unit = constants.literal(unit)
+    if one.is_near:
+        return Scalar(f"CAST({builtin('date_trunc', quoted_unit, one.sql)} AS DATE)", "DATE", is_near=True)
     return _or_infinite(one, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
 
 
