@@ -192,7 +192,8 @@ class Scalars:
                 offset = read_offset(at)
                 found = None if written is None else zones.moment_of(written, offset or zone)
             elif isinstance(at, date):
-                found = zones.moment_of(datetime(at.year, at.month, at.day) if type(at) is date else at, zone)
+                clock = at if isinstance(at, datetime) else datetime(at.year, at.month, at.day)
+                found = zones.moment_of(clock, zone)
             else:
                 return value
         except (ValueError, OverflowError):
