@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
@@ -30,6 +30,7 @@ from duckanon.rewrite.algebra.bounds import (
 from duckanon.rewrite.algebra.constants import ZONED, in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
+from duckanon.rewrite.algebra.ranges import Range
 from duckanon.rewrite.algebra.scalars import builtin
 from duckanon.rewrite.recognize.measures import WHOLE
 
@@ -90,13 +91,14 @@ class Columns:
     """The columns of a protected table, as what numbers are computed from.
 
     types: by folded name. today: what `current_date` stands for. present: the columns of which no record that is asked
-    for has NULL.
+    for has NULL. ranges: between which moments those lie that are asked for.
     """
 
     protected: Protected
     types: Mapping[str, str]
     today: date
     present: frozenset[str] = frozenset()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def name(self, column: str) -> str:
         """As the table has it. Raises NotOffered."""
@@ -176,6 +178,8 @@ class Columns:
             shown = "TIMESTAMPTZ" if kind == ZONED else kind
             raise self._unbounded(column, f"[{shown} '2020-01-01{example}', {shown} '2029-12-31{example}']")
         first, last = (datetime.fromisoformat(each).replace(tzinfo=None) for each in ends)
+        asked = self.ranges.get(fold(column))
+        first, last = (first, last) if asked is None else asked.within(first, last)
         name = quoted([column])
         clamped = f"system.main.least(system.main.greatest({name}, {_written(first, kind)}), {_written(last, kind)})"
         unit, sql = _MOMENTS[kind]

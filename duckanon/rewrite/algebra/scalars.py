@@ -41,7 +41,7 @@ from duckanon.rewrite.algebra.total import EARLIEST, LATEST, LISTED, Scalar, bui
 from duckanon.rewrite.allowed import FUNCTIONS as ALLOWED
 from duckanon.rewrite.instead import instead
 
-__all__ = ["LISTED", "Scalar", "Scalars", "builtin", "of_constant", "together", "widened"]
+__all__ = ["LISTED", "Scalar", "Scalars", "builtin", "instant", "of_constant", "together", "widened"]
 
 # The digits that hold all whole numbers of a type.
 WHOLE_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.items()}
@@ -182,26 +182,6 @@ class Scalars:
             raise NotTotal(f"The session's time zone is not known here: {zones.UNKNOWN}")
         return self._zone
 
-    def instant(self, value: Value) -> Value:
-        """A constant to be compared with moments, in UTC as columns are. Raises NotTotal where it is not one moment."""
-        at, zone = value.value, zone_of(self._today)
-        found: datetime | None = None
-        try:
-            if isinstance(at, str) and value.kind == TEXT:
-                written = read_timestamp(at)
-                offset = read_offset(at)
-                found = None if written is None else zones.moment_of(written, offset or zone)
-            elif isinstance(at, date):
-                clock = at if isinstance(at, datetime) else datetime(at.year, at.month, at.day)
-                found = zones.moment_of(clock, zone)
-            else:
-                return value
-        except (ValueError, OverflowError):
-            found = None
-        if found is None:
-            raise NotTotal(constants.unread(ZONED))
-        return Value(found, ZONED)
-
     def _cast(self, one: Scalar, kind: str) -> Scalar:
         if one.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
             return _cast(_clock(one, self._own_zone), kind)
@@ -286,6 +266,26 @@ class Scalars:
             )
         rest = iter(scalars)
         return [widened(next(rest), kind) if value is None else of_constant(value, kind) for value, _ in found]
+
+
+def instant(value: Value, today: date) -> Value:
+    """A constant to be compared with moments, in UTC as columns are. Raises NotTotal where it is not one moment."""
+    at, zone = value.value, zone_of(today)
+    found: datetime | None = None
+    try:
+        if isinstance(at, str) and value.kind == TEXT:
+            written = read_timestamp(at)
+            found = None if written is None else zones.moment_of(written, read_offset(at) or zone)
+        elif isinstance(at, date):
+            clock = at if isinstance(at, datetime) else datetime(at.year, at.month, at.day)
+            found = zones.moment_of(clock, zone)
+        else:
+            return value
+    except (ValueError, OverflowError):
+        found = None
+    if found is None:
+        raise NotTotal(constants.unread(ZONED))
+    return Value(found, ZONED)
 
 
 def _not_followed(expr: Expr, name: str) -> str:

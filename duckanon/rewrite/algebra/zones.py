@@ -7,6 +7,7 @@ mean: where they are put back a time means the later moment, and where they are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -15,8 +16,8 @@ from duckanon.rewrite.algebra.moments import zone_named, zone_of
 from duckanon.rewrite.algebra.total import builtin
 
 _MICRO, _FIRST = timedelta(microseconds=1), datetime(1970, 1, 1)
-# A zone's clocks change by less than this at once.
-_LONGEST_CHANGE = timedelta(hours=26)
+# A zone's clocks change by less than 26 hours at once.
+_QUARTER, _QUARTERS = timedelta(minutes=15), 26 * 4
 _UTC = "UTC"
 UNKNOWN = "AT TIME ZONE takes the constant name of a zone here, as in x AT TIME ZONE 'Europe/Berlin'."
 
@@ -63,30 +64,32 @@ def clock_ends(zone: str, low: int, high: int) -> tuple[int, int]:
 
     Raises OverflowError outside of the years 1 to 9999.
     """
-    return _moved_ends(low, high, zone, 1)
+    own = zone_named(zone)
+    return _moved_ends(low, high, lambda at: [at.replace(tzinfo=UTC).astimezone(own).replace(tzinfo=None)])
 
 
 def moment_ends(zone: str, low: int, high: int) -> tuple[int, int]:
     """The first and the last moment at which clocks of a zone show a time between two. Raises OverflowError."""
-    return _moved_ends(low, high, zone, -1)
-
-
-def _moved_ends(low: int, high: int, zone: str, sign: int) -> tuple[int, int]:
-    """Two times, moved by what a zone differs from UTC around them: by the least and by the most that it does."""
-    first, last = (_FIRST + at * _MICRO for at in (low, high))
-    moved = (
-        [sign * (one // _MICRO) for one in _offsets(zone, first)],
-        [sign * (one // _MICRO) for one in _offsets(zone, last)],
-    )
-    return low + min(moved[0]), high + max(moved[1])
-
-
-def _offsets(zone: str, around: datetime) -> list[timedelta]:
-    """What a zone differs from UTC, within a change of its clocks before and after a time."""
     own = zone_named(zone)
-    hours = range(-int(_LONGEST_CHANGE / timedelta(hours=1)), int(_LONGEST_CHANGE / timedelta(hours=1)) + 1)
-    found = [(around + timedelta(hours=by)).replace(tzinfo=own).utcoffset() for by in hours]
-    return [one for one in found if one is not None]
+    return _moved_ends(
+        low, high, lambda at: [at.replace(tzinfo=own, fold=one).astimezone(UTC).replace(tzinfo=None) for one in (0, 1)]
+    )
+
+
+def _moved_ends(low: int, high: int, moved: Callable[[datetime], list[datetime]]) -> tuple[int, int]:
+    """The least and the largest of times that are moved between zones.
+
+    Where clocks change soon after the first, a later one may become less, and so may an earlier one become more than
+    the last. Clocks change at quarters of an hour.
+    """
+    first, last = (_FIRST + at * _MICRO for at in (low, high))
+    after = first + (datetime.min - first) % _QUARTER
+    before = last - (last - datetime.min) % _QUARTER
+    firsts = [first, *(one for at in range(_QUARTERS) if (one := after + at * _QUARTER) <= last)]
+    lasts = [last, *(one for at in range(_QUARTERS) if (one := before - at * _QUARTER - _MICRO) >= first)]
+    least = min(one for at in firsts for one in moved(at))
+    most = max(one for at in lasts for one in moved(at))
+    return (least - _FIRST) // _MICRO, (most - _FIRST) // _MICRO
 
 
 @lru_cache(maxsize=64)
