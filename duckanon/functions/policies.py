@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol, Self
@@ -22,6 +23,9 @@ from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number
 from duckanon.functions.sqltext import absent, check, decision, fill, query_table, seen, unit_of
 from duckanon.functions.udf import Host, Instance, register_check, register_decision
+
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+_TIMES = ("DATE", "TIMESTAMP", _ZONED)
 
 
 class Decisions(Protocol):
@@ -245,6 +249,7 @@ def fitting(request: Protect, kinds: Mapping[str, str]) -> dict[str, Any]:
     found.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
     for name, ends in given["bounds"].items():
         _check_bounds(name, ends, found.kind(name))
+        given["bounds"][name] = _stored_bounds(name, ends, found.kind(name))
     for name, listed in request.listed.items():
         objection = of_other_type(name, listed, found.kind(name))
         if objection is not None:
@@ -257,7 +262,7 @@ def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
     are_times = rational(ends[0]) is None
     if is_number(kind) and are_times:
         raise InvalidInput(f'The bounds of "{name}" must be numbers, as in bounds := {{{literal(name)}: [0, 100]}}.')
-    if kind in ("DATE", "TIMESTAMP") and not are_times:
+    if kind in _TIMES and not are_times:
         raise InvalidInput(
             f'The bounds of "{name}" must be dates, as in bounds := '
             f"{{{literal(name)}: [DATE '2020-01-01', DATE '2029-12-31']}}."
@@ -272,10 +277,26 @@ def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
         if len(lengths) > 2 and lengths[0] % lengths[2]:
             raise InvalidInput(f'The least length of "{name}" must be a multiple of the step in its bounds.')
         return
-    if not is_number(kind) and kind not in ("DATE", "TIMESTAMP"):
+    if not is_number(kind) and kind not in _TIMES:
         raise InvalidInput(
             f'bounds names "{name}", which is neither a number nor a text: leave it out, or cast the column.'
         )
+
+
+def _stored_bounds(name: str, ends: Sequence[str], kind: str) -> list[str]:
+    """Bounds as the policy has them: times of a type with a time zone in UTC, others without what zone they have."""
+    if kind not in _TIMES:
+        return list(ends)
+    times = [datetime.fromisoformat(one) if ":" in one else date.fromisoformat(one) for one in ends]
+    if kind != _ZONED:
+        return [str(one.replace(tzinfo=None) if isinstance(one, datetime) else one) for one in times]
+    zoned = [one for one in times if isinstance(one, datetime) and one.tzinfo is not None]
+    if len(zoned) < len(times):
+        raise InvalidInput(
+            f'The bounds of "{name}", which has a time zone, must be times with an offset, as in bounds := '
+            f"{{{literal(name)}: [TIMESTAMPTZ '2020-01-01 00:00:00+00', TIMESTAMPTZ '2029-12-31 00:00:00+00']}}."
+        )
+    return [str(one.astimezone(UTC)) for one in zoned]
 
 
 def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.Scalar) -> pa.Array:

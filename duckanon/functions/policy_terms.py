@@ -209,7 +209,8 @@ def _bounds(given: object) -> dict[str, list[str]]:
 
 def _of_times(name: str, ends: list[str]) -> list[str]:
     """The bounds of a column of dates or timestamps, the earlier one first."""
-    if datetime.fromisoformat(ends[0]) >= datetime.fromisoformat(ends[1]):
+    first, last = map(datetime.fromisoformat, ends)
+    if (first.tzinfo is None) != (last.tzinfo is None) or first >= last:
         raise InvalidInput(
             f'The bounds of "{name}" must be its earliest and its latest value: bounds := '
             f"{{{literal(name)}: [DATE '2020-01-01', DATE '2029-12-31']}}."
@@ -221,11 +222,9 @@ def _time(value: object) -> date | None:
     """A date or a timestamp, which may be written as in ISO 8601; None for anything else."""
     if isinstance(value, str):
         try:
-            return date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value).replace(tzinfo=None)
+            return date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
         except ValueError:
             return None
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None)
     return value if isinstance(value, date) else None
 
 

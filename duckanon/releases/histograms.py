@@ -15,6 +15,7 @@ from duckanon.releases.events import Steps
 from duckanon.releases.measures import MOST_CELLS
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.numbers import Columns
+from duckanon.rewrite.algebra import zones
 from duckanon.rewrite.algebra.bounds import (
     DATE,
     TIMESTAMP,
@@ -23,11 +24,12 @@ from duckanon.rewrite.algebra.bounds import (
     buckets,
     counted,
     known,
+    on_clocks,
     shifted,
     truncation,
     weeks,
 )
-from duckanon.rewrite.algebra.constants import MOVED_BY, NUMBER, folded, in_sql, is_of_days, literal, type_name
+from duckanon.rewrite.algebra.constants import MOVED_BY, NUMBER, ZONED, folded, in_sql, is_of_days, literal, type_name
 from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Constant, Expr, Function
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration
@@ -51,12 +53,15 @@ class Histogram:
 class _Values:
     """of: a whole number of steps. value: what stands for so many, as SQL of the number, which is {} in it.
 
-    of_months: whether these are first days of months.
+    of_months: whether these are first days of months. of_moments: whether they are times in the session's zone, which
+    stand for moments. refused: why these are no keys, in a sentence; empty where they are.
     """
 
     of: Bounded
     value: str
     of_months: bool = False
+    of_moments: bool = False
+    refused: str = ""
 
 
 def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
@@ -74,6 +79,8 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
             f"A key that is computed from bounds has at most {MOST_CELLS:,} values, and {shown} has {count:,}: take "
             "wider steps, or fewer of them by a condition with CASE."
         )
+    if found.refused:
+        raise NotOffered(found.refused)
     value = found.value.format(f"(CAST({{0}} AS BIGINT) + ({found.of.low}))")
     if not found.of.nullable:
         return Histogram(Steps(found.of.sql, found.of.low, count - 1), value)
@@ -131,7 +138,37 @@ def _number(step: Fraction, kind: str) -> str:
 def _truncated(columns: Columns, expr: Expr) -> _Values | None:
     """A date or a timestamp, truncated to a unit; None for anything else."""
     cut = truncation(expr)
-    return None if cut is None else _starts(cut[0], known(cut[1], columns))
+    if cut is None:
+        return None
+    of = known(cut[1], columns)
+    starts = _starts(cut[0], on_clocks(of, columns.today))
+    return starts if of.kind != ZONED else _as_moments(columns, cut[0], starts)
+
+
+def _as_moments(columns: Columns, unit: str, starts: _Values) -> _Values:
+    """Starts of units of time, which the session's clocks show, as the moments that they are."""
+    zone = zones.session_zone(columns.today)
+    value = f"timezone('{zone}', CAST({starts.value} AS TIMESTAMP))"
+    is_fine = zone == "UTC" or (unit in (*_START_OF, "hour") and _are_different(str(zone), unit, starts.of))
+    refused = "" if is_fine else _NO_MOMENTS.format(unit=unit, zone=zone)
+    return replace(starts, value=value, of_moments=True, refused=refused)
+
+
+_NO_MOMENTS = (
+    "In the session's time zone clocks are put forward, so a {unit} is left out, or it is shorter than an hour: write "
+    "date_trunc('{unit}', x AT TIME ZONE '{zone}') with the column for x."
+)
+
+
+def _are_different(zone: str, unit: str, of: Bounded) -> bool:
+    """Whether all starts are different moments: of hours and days, of which a zone may leave some out."""
+    if unit not in ("hour", "day"):
+        return True
+    if of.high - of.low > MOST_CELLS:
+        # They are too many for a key anyway.
+        return True
+    per = (1 if unit == "hour" else 24) * _MICROS_OF_HOUR
+    return zones.are_different_moments(zone, range(of.low * per, (of.high + 1) * per, per))
 
 
 def _starts(unit: str, of: Bounded) -> _Values:
@@ -150,11 +187,14 @@ def _first_days(columns: Columns, expr: Expr) -> _Values | None:
     starts of days and longer units remain different, and the first days of months also where months are added.
     """
     if (cut := truncation(expr)) is not None:
-        starts = _truncated(columns, expr) if cut[0] in _START_OF else None
-        return starts and replace(starts, of_months=cut[0] in _OF_MONTHS)
+        if cut[0] not in _START_OF:
+            return None
+        of = known(cut[1], columns)
+        starts = _starts(cut[0], on_clocks(of, columns.today))
+        return replace(starts, of_months=cut[0] in _OF_MONTHS, of_moments=of.kind == ZONED)
     if isinstance(expr, Cast) and not expr.tries and (kind := type_name(expr.type)) in ("DATE", "TIMESTAMP"):
-        starts = _first_days(columns, expr.operand)
-        return starts and replace(starts, value=f"CAST({starts.value} AS {kind})")
+        inner = _first_days(columns, expr.operand)
+        return inner and replace(inner, value=f"CAST({inner.value} AS {kind})", of_moments=False)
     return _moved(columns, expr) or _last_days(columns, expr)
 
 
@@ -163,7 +203,7 @@ def _moved(columns: Columns, expr: Expr) -> _Values | None:
     if (shift := shifted(expr, columns.today)) is not None:
         by, of = shift
         starts = _first_days(columns, of)
-        if starts is None or (by.months and not starts.of_months):
+        if starts is None or starts.of_moments or (by.months and not starts.of_months):
             return None
         micros = by.days * _MICROS_OF_DAY + by.micros
         moved = f"CAST({starts.value} AS TIMESTAMP)"
@@ -174,7 +214,9 @@ def _moved(columns: Columns, expr: Expr) -> _Values | None:
         days = folded(expr.right, columns.today)
         starts = _first_days(columns, expr.left)
         is_whole = days is not None and isinstance(days.value, Fraction) and days.value.denominator == 1
-        is_date = starts is not None and scalar(expr.left, columns.types, columns.today)[1] == DATE
+        is_date = (
+            starts is not None and not starts.of_moments and scalar(expr.left, columns.types, columns.today)[1] == DATE
+        )
         if days is not None and is_whole and starts is not None and is_date:
             if not is_of_days(days):
                 raise NotTotal(MOVED_BY)
@@ -229,7 +271,8 @@ def _written(columns: Columns, expr: Expr) -> _Values | None:
         raise NotBounded(f"A key by strftime has one of {', '.join(_PARTS_WRITTEN)} in its format, or %Y and so on")
     coarser, of = truncation(arguments[0]) or ("", arguments[0])
     is_coarser = coarser in _COARSER[unit]
-    dates = _starts(coarser, known(of, columns)) if is_coarser else _starts(unit, known(arguments[0], columns))
+    of, unit = (of, coarser) if is_coarser else (arguments[0], unit)
+    dates = _starts(unit, on_clocks(known(of, columns), columns.today))
     return _Values(dates.of, f"strftime({dates.value}, {text})")
 
 
@@ -238,7 +281,8 @@ def _last_days(columns: Columns, expr: Expr) -> _Values | None:
     name, arguments = called(expr)
     if name != "last_day" or len(arguments) != 1:
         return None
-    return _Values(counted("month", known(arguments[0], columns)), f"last_day({_START_OF['month']})")
+    of = on_clocks(known(arguments[0], columns), columns.today)
+    return _Values(counted("month", of), f"last_day({_START_OF['month']})")
 
 
 def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
@@ -250,7 +294,16 @@ def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
     width = folded(arguments[0], columns.today) if name == "time_bucket" and len(arguments) == 2 else None
     if width is None or not isinstance(width.value, Duration):
         return None
-    by, of = width.value, known(arguments[1], columns)
+    of = known(arguments[1], columns)
+    if of.kind != ZONED:
+        return _buckets(width.value, of)
+    # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
+    found = _buckets(width.value, replace(of, kind=TIMESTAMP))
+    return replace(found, value=f"timezone('UTC', {found.value})")
+
+
+def _buckets(by: Duration, of: Bounded) -> _Values:
+    """The starts of buckets of a width."""
     micros = by.days * _MICROS_OF_DAY + by.micros
     if (by.months > 0) == (micros > 0) or min(by.months, micros) < 0 or of.kind not in (DATE, TIMESTAMP):
         raise NotBounded("time_bucket takes a time of months alone or without months, and a date or a timestamp")
@@ -267,7 +320,8 @@ def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
     return _Values(buckets(of, _FIRST_MONDAY, days), f"(DATE '2000-01-03' + CAST({{}} * {days} AS INTEGER))")
 
 
-_MICROS_OF_DAY = 86_400_000_000
+_MICROS_OF_HOUR = 3_600_000_000
+_MICROS_OF_DAY = 24 * _MICROS_OF_HOUR
 # 2000-01-03, in days since 1970.
 _FIRST_MONDAY = 10_959
 _READERS = (_named, _written, _truncated, _first_days, _last_days, _bucketed)

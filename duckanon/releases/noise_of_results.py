@@ -12,10 +12,14 @@ from duckanon.rewrite.decision import Decision
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a statement's numbers: what each answer protects, and its edition, with the day if it was stored."""
+    """The noise of a statement's numbers: what each answer protects, and its edition, with the day if it was stored.
+
+    about_now: what `now()` is in them, as a sentence; empty where it is not asked for.
+    """
 
     protects: tuple[str, ...]
     editions: tuple[str, ...]
+    about_now: str = ""
 
     @classmethod
     def of(cls, decision: Decision) -> Noise | None:
@@ -28,7 +32,8 @@ class Noise:
             for one in steps
         )
         protects = (one.protects for one in decision.answers)
-        return cls(tuple(dict.fromkeys(protects)), tuple(dict.fromkeys(editions)))
+        about_now = next((one.about_now for one in steps if one.about_now), "")
+        return cls(tuple(dict.fromkeys(protects)), tuple(dict.fromkeys(editions)), about_now)
 
     def in_words(self, beside: str | None, spent: Fraction, seen: int | None = None) -> str:
         """Sentences. beside: how wide noise is beside the numbers, where that is known. spent: what was charged.
@@ -39,7 +44,8 @@ class Noise:
         if beside is not None and seen is not None:
             said = f"Of the first {seen:,} rows: {beside}"
         cost = f"It cost epsilon {written(spent)}" if spent else "It is free"
-        return f"{said} The noise protects {_listed(self.protects)}. {cost} ({'; '.join(self.editions)})."
+        found = f"{said} The noise protects {_listed(self.protects)}. {cost} ({'; '.join(self.editions)})."
+        return f"{found} {self.about_now}".rstrip()
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
@@ -27,9 +27,10 @@ from duckanon.rewrite.algebra.bounds import (
     grid,
     whole,
 )
-from duckanon.rewrite.algebra.constants import in_sql
+from duckanon.rewrite.algebra.constants import ZONED, in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
+from duckanon.rewrite.algebra.ranges import Range
 from duckanon.rewrite.algebra.scalars import builtin
 from duckanon.rewrite.recognize.measures import WHOLE
 
@@ -49,6 +50,7 @@ _NOT_BOUNDED = (
 _MOMENTS = {
     "DATE": (timedelta(days=1), "CAST({} - DATE '1970-01-01' AS BIGINT)"),
     "TIMESTAMP": (timedelta(microseconds=1), "system.main.epoch_us({})"),
+    ZONED: (timedelta(microseconds=1), "system.main.epoch_us({})"),
 }
 _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 
@@ -64,6 +66,9 @@ def rounding(number: Number, kind: str) -> Fraction:
 
 
 def _written(moment: datetime, kind: str) -> str:
+    """As SQL. moment: of a type with a time zone in UTC."""
+    if kind == ZONED:
+        return f"TIMESTAMPTZ '{moment.isoformat(sep=' ')}+00'"
     return in_sql(moment.date() if kind == "DATE" else moment, kind)
 
 
@@ -86,13 +91,14 @@ class Columns:
     """The columns of a protected table, as what numbers are computed from.
 
     types: by folded name. today: what `current_date` stands for. present: the columns of which no record that is asked
-    for has NULL.
+    for has NULL. ranges: between which moments those lie that are asked for.
     """
 
     protected: Protected
     types: Mapping[str, str]
     today: date
     present: frozenset[str] = frozenset()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def name(self, column: str) -> str:
         """As the table has it. Raises NotOffered."""
@@ -166,10 +172,14 @@ class Columns:
 
     def _moment(self, column: str, kind: str) -> Bounded:
         """A column of dates, in days, or of timestamps, in microseconds. Raises NotOffered."""
-        ends = self.protected.policy.moments(column)
+        ends = self._declared(column) if kind == ZONED else self.protected.policy.moments(column)
         if ends is None:
-            raise self._unbounded(column, f"[{kind} '2020-01-01', {kind} '2029-12-31']")
-        first, last = map(datetime.fromisoformat, ends)
+            example = " 00:00:00+00" if kind == ZONED else ""
+            shown = "TIMESTAMPTZ" if kind == ZONED else kind
+            raise self._unbounded(column, f"[{shown} '2020-01-01{example}', {shown} '2029-12-31{example}']")
+        first, last = (datetime.fromisoformat(each).replace(tzinfo=None) for each in ends)
+        asked = self.ranges.get(fold(column))
+        first, last = (first, last) if asked is None else asked.within(first, last)
         name = quoted([column])
         clamped = f"system.main.least(system.main.greatest({name}, {_written(first, kind)}), {_written(last, kind)})"
         unit, sql = _MOMENTS[kind]

@@ -44,6 +44,7 @@ from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
 from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.possible_values import or_null, possible_values
+from duckanon.rewrite.algebra.ranges import ranges
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.normalize.grouped import Grouped
@@ -174,7 +175,8 @@ class PlannedKeys:
         present = (
             frozenset(one.name for one in present_columns([*self._found.filter])) | self._protected.stored.required
         )
-        columns = Columns(self._protected, self._types, self._context.today, present)
+        asked = ranges(self._found.filter, self._types, self._context.today)
+        columns = Columns(self._protected, self._types, self._context.today, present, asked)
         try:
             found = histogram(columns, expr, shown)
         except (NotBounded, NotTotal):

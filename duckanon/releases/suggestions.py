@@ -15,6 +15,9 @@ from duckanon.rewrite.rule_context import RuleContext
 # How many periods a chart over time may have when it is made from a column's bounds.
 _MOST_PERIODS = 63
 
+# Types of which months are asked for.
+_WITH_MONTHS = DATES | {"TIMESTAMP WITH TIME ZONE"}
+
 
 def browsed(context: RuleContext, name: TableName) -> list[str]:
     """A chart of a protected table, and a mean or a table of two columns; none where its policy offers no counts."""
@@ -56,7 +59,7 @@ def _over_time(context: RuleContext, name: TableName, table: str) -> str:
     policy, types = context.catalog.protected[name].policy, context.types(name)
     public = {fold(one) for one in policy.public}
     for column, bounds in policy.bounds.items():
-        if fold(column) in public and base(types.get(fold(column), "")) in DATES:
+        if fold(column) in public and base(types.get(fold(column), "")) in _WITH_MONTHS:
             unit = _period(*bounds[:2])
             if unit:
                 shown = f"date_trunc('{unit}', {spelled([column])}) AS {unit}"

@@ -130,8 +130,9 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         without_failing(context.bound.query)
     text = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))
     if asks_now:
+        said = _about_now(context.today)
         context.steps = [
-            one if one.epsilon is None else replace(one, reason=f"{one.reason} {_about_now(context.today)}")
+            one if one.epsilon is None else replace(one, reason=f"{one.reason} {said}", about_now=said)
             for one in context.steps
         ]
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]

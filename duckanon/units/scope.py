@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
 from duckanon.catalog.types import own_step
-from duckanon.rewrite.algebra.constants import plain
+from duckanon.rewrite.algebra.constants import ZONED, plain
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.relations import Block
@@ -161,20 +161,26 @@ class Scope:
             return None if step is None else self._of_values(one.origin.rows, one.origin.column, step)
         declared = {fold(name): each for name, each in self.protected[one.origin.table].policy.bounds.items()}
         found = declared.get(one.origin.column)
-        if found is None or one.kind in ("DATE", "TIMESTAMP", "VARCHAR"):
+        if found is None or one.kind in ("DATE", "TIMESTAMP", ZONED, "VARCHAR"):
             return None
         low, high, *steps = map(Fraction, found)
         return low, high, (steps[0] if steps else step or Fraction(1))
 
     def moments(self, one: Field) -> Bounds | None:
-        """The bounds of a date in days, or of a timestamp in microseconds: computed ones, or those of the policy."""
+        """The bounds of a date in days, or of a timestamp in microseconds: computed ones, or those of the policy.
+
+        Those of moments with a time zone are in UTC.
+        """
         if one.bounds is not None or one.origin is None or one.origin.rows is not None:
             return one.bounds
-        ends = self.protected[one.origin.table].policy.moments(one.origin.column)
+        policy, column = self.protected[one.origin.table].policy, one.origin.column
+        declared = {fold(name): each for name, each in policy.bounds.items()}
+        ends = declared.get(column) if one.kind == ZONED else policy.moments(column)
         if ends is None:
             return None
         unit = timedelta(days=1) if one.kind == "DATE" else timedelta(microseconds=1)
-        low, high = ((datetime.fromisoformat(each) - datetime(1970, 1, 1)) // unit for each in ends)
+        moments = (datetime.fromisoformat(each).replace(tzinfo=None) for each in ends)
+        low, high = ((each - datetime(1970, 1, 1)) // unit for each in moments)
         return Fraction(low), Fraction(high), Fraction(1)
 
     def _of_values(self, rows: OpenRows, column: str, step: Fraction) -> Bounds | None:

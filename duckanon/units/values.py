@@ -13,8 +13,18 @@ from fractions import Fraction
 
 from duckanon.catalog.names import quoted
 from duckanon.catalog.types import WHOLE, digits
-from duckanon.rewrite.algebra.bounds import DATE, TIMESTAMP, Bounded, NotBounded, grid, known, start, truncation
-from duckanon.rewrite.algebra.constants import NUMBER
+from duckanon.rewrite.algebra.bounds import (
+    DATE,
+    TIMESTAMP,
+    Bounded,
+    NotBounded,
+    grid,
+    known,
+    on_clocks,
+    start,
+    truncation,
+)
+from duckanon.rewrite.algebra.constants import NUMBER, ZONED
 from duckanon.rewrite.algebra.expressions import NULL, Column, Expr
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.possible_values import possible_values
@@ -22,6 +32,7 @@ from duckanon.units.fields import Bounds, Field
 from duckanon.units.scope import Scope
 
 _FIRST = datetime(1970, 1, 1)
+_TIMES = (DATE, TIMESTAMP, ZONED)
 
 
 def computed(scope: Scope, expr: Expr, fields: Mapping[str, Field], kind: str) -> Field:
@@ -31,6 +42,10 @@ def computed(scope: Scope, expr: Expr, fields: Mapping[str, Field], kind: str) -
     unit, of = truncation(expr) or ("", expr)
     try:
         found = known(of, _Leaves(scope, fields))
+        if unit:
+            found = on_clocks(found, scope.today)
+        if found.kind == ZONED:
+            raise NotBounded("Moments are no values within a unit")
     except (NotBounded, NotTotal):
         return Field(kind, listed=listed, never_null=never_null)
     bounds = _starts(found, unit, kind) if unit else (found.least, found.largest, found.step)
@@ -64,14 +79,14 @@ class _Leaves:
         one, sql = self._fields[column.name], quoted([column.name])
         if one.kind == "BOOLEAN":
             return Bounded(0, 1, Fraction(1), sql)
-        bounds = self._scope.moments(one) if one.kind in (DATE, TIMESTAMP) else self._scope.bounds(one)
+        bounds = self._scope.moments(one) if one.kind in _TIMES else self._scope.bounds(one)
         if bounds is None:
             raise NotBounded(f"The column {column.name} has no bounds")
         low, high, step = bounds
         unit = grid([step, *(abs(each) for each in (low, high) if each)])
         decimal = digits(one.kind)
         scale = 0 if one.kind in WHOLE else None if decimal is None else decimal[1]
-        kind = one.kind if one.kind in (DATE, TIMESTAMP) else NUMBER
+        kind = one.kind if one.kind in _TIMES else NUMBER
         return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind)
 
     def length(self, name: str, column: Column) -> Bounded:  # noqa: ARG002 - as other leaves

@@ -114,6 +114,27 @@ def test_a_policy_is_shown_as_it_was_said(persons: duckdb.DuckDBPyConnection) ->
 # --- populations and units --------------------------------------------------------------------------------------------
 
 
+def test_bounds_of_moments_are_kept_in_utc(con: duckdb.DuckDBPyConnection) -> None:
+    """Whatever the zone of the session in which they are given: its offset is part of the value."""
+    con.execute("SET TimeZone = 'Asia/Kolkata'")
+    con.execute("CREATE TABLE t AS SELECT i AS id, now() AS seen, now()::TIMESTAMP AS ts FROM range(3) r(i)").fetchall()
+    bounds = "bounds := {'seen': [TIMESTAMPTZ '2020-01-01 00:00:00+00', TIMESTAMPTZ '2029-12-31 01:00:00+01']}"
+    said(con, protect(f"epsilon := 1, {bounds}", "t"))
+    kept = '"bounds": {"seen": ["2020-01-01 00:00:00+00:00", "2029-12-31 00:00:00+00:00"]}'
+    assert kept in rows(con, "SELECT what FROM privacy_ledger()")[-1][0]
+    said(con, "unprotect('t')")
+    said(con, protect("epsilon := 1, bounds := {'seen': ['2020-01-01T00:00:00Z', '2029-12-31 00:00:00+00:00']}", "t"))
+    assert kept in rows(con, "SELECT what FROM privacy_ledger()")[-1][0]
+    said(con, "unprotect('t')")
+    for ends in ("['2020-01-01', '2029-12-31']", "[TIMESTAMP '2020-01-01', TIMESTAMP '2029-12-31']"):
+        call = protect(f"epsilon := 1, bounds := {{'seen': {ends}}}", "t")
+        assert refused(con, call).startswith(
+            'The bounds of "seen", which has a time zone, must be times with an offset'
+        )
+    call = protect("epsilon := 1, bounds := {'seen': ['2020-01-01 00:00:00+00', '2029-12-31 00:00:00']}", "t")
+    assert refused(con, call).startswith('The bounds of "seen" must be its earliest and its latest value')
+
+
 def test_tables_of_one_population_spend_together(persons: duckdb.DuckDBPyConnection) -> None:
     said(persons, protect("population := 'people', privacy_unit := 'id', epsilon := 0.25"))
     second = protect("population := 'PEOPLE', privacy_unit := 'patient'", "visits")

@@ -44,6 +44,14 @@ OPERATORS = {
     sign: [f"{{}} {sign} {number}" for number in _NUMBERS] + [f"{number} {sign} {{}}" for number in _NUMBERS]
     for sign in ("+", "-", "*", "/", "//", "%")
 }
+# Also twice, and at the ends of time.
+IN_ZONES = {
+    "timezone": [f"{{}} AT TIME ZONE '{zone}'" for zone in ("Europe/Berlin", "Asia/Kolkata", "Pacific/Apia")]
+    + [
+        "{} AT TIME ZONE 'Asia/Tokyo' AT TIME ZONE 'America/New_York'",
+        "date_trunc('week', {}) AT TIME ZONE 'Asia/Tokyo'",
+    ]
+}
 # Functions of two moments, with {0} and {1} for these.
 OF_TWO = {
     "date_diff": [f"date_diff('{unit}', {{0}}, {{1}}) {end}" for unit in UNITS for end in ("> 1", "IS NULL", "< 0")],
@@ -119,11 +127,11 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield made
 
 
-@pytest.mark.parametrize("name", [*CALLS, *OPERATORS, "CAST"])
+@pytest.mark.parametrize("name", [*CALLS, *OPERATORS, *IN_ZONES, "CAST"])
 def test_functions_of_the_list_never_fail(con: duckdb.DuckDBPyConnection, name: str) -> None:
     """And are what DuckDB's own are, where these do not fail."""
     written = 0
-    for call in {**CALLS, **OPERATORS, "CAST": CASTS}[name]:
+    for call in {**CALLS, **OPERATORS, **IN_ZONES, "CAST": CASTS}[name]:
         for at in range(len(KINDS)):
             asked = f"({call.format(f'c{at}a')}) = ({call.format(f'c{at}b')})"
             found = admitted(asked)

@@ -375,7 +375,7 @@ REFUSED = [
     f"{DAY} + INTERVAL 900 YEAR > current_date", f"{TIME} - {TIME} = {NUMBER}", f"age({TIME}) = {TEXT}",
     f"date_trunc('fortnight', {DAY}) IS NULL", f"{DAY} > current_date - INTERVAL '3 days ago'",
     f"date_trunc({TEXT}, {DAY}) IS NULL", f"date_part({TEXT}, {DAY}) = 3", f"date_part('fortnight', {DAY}) = 3",
-    f"strftime({DAY}, '%x') = 'a'", f"strftime({DAY}, {TEXT}) = 'a'", f"{DAY} AT TIME ZONE 'Asia/Tokyo' > current_date",
+    f"strftime({DAY}, '%x') = 'a'", f"strftime({DAY}, {TEXT}) = 'a'", f"{DAY} AT TIME ZONE 'Mars/Base' > current_date",
     f"left({TEXT}, {NUMBER}) = 'a'", f"left({TEXT}, 1.5) = 'a'",
     f"left({TEXT}, 9223372036854775807) = 'a'", f"substring({TEXT}, 1, -1) = 'a'", f"trim({TEXT}, {TEXT}) = 'a'",
     f"starts_with({TEXT}, NULL)", f"starts_with({TEXT}, {TEXT})", f"contains({TEXT}, 3)", f"lower({NUMBER}) = '3'",

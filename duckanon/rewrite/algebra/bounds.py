@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import reduce
 from math import ceil, gcd, lcm
 from typing import Protocol
 
 from duckanon.catalog.types import WHOLE, digits, reach
-from duckanon.rewrite.algebra import constants, times
-from duckanon.rewrite.algebra.constants import NUMBER, Value, folded
+from duckanon.rewrite.algebra import constants, times, zones
+from duckanon.rewrite.algebra.constants import NUMBER, ZONED, Value, folded
 from duckanon.rewrite.algebra.expressions import (
     CONDITIONS,
     Arithmetic,
@@ -36,7 +36,7 @@ from duckanon.rewrite.algebra.expressions import (
     Operation,
     Round,
 )
-from duckanon.rewrite.algebra.moments import Duration, zone_named, zone_of
+from duckanon.rewrite.algebra.moments import Duration
 from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import builtin, called
 
@@ -77,10 +77,10 @@ class NotBounded(Exception):
 class Bounded:
     """What is known of a number that each record has.
 
-    sql: the number of steps as a BIGINT, which cannot fail and lies from low to high. kind: NUMBER, DATE (in days) or
-    TIMESTAMP (in microseconds). scale: the digits after the point in the type that DuckDB gives it; None: a DOUBLE.
-    error: how far it is at most from the number without rounding columns to their steps. nullable: whether it may be
-    NULL. constant: whether it is the same for all records.
+    sql: the number of steps as a BIGINT, which cannot fail and lies from low to high. kind: NUMBER, DATE (in days),
+    TIMESTAMP (in microseconds) or ZONED (in microseconds, in UTC). scale: the digits after the point in the type that
+    DuckDB gives it; None: a DOUBLE. error: how far it is at most from the number without rounding columns to their
+    steps. nullable: whether it may be NULL. constant: whether it is the same for all records.
     """
 
     low: int
@@ -218,7 +218,7 @@ class _Reader:
         terms = [(sign, self.of(one)) for sign, one in _terms(expr, 1)]
         days = sum(sign for sign, one in terms if one.kind == DATE)
         kinds = {one.kind for _, one in terms}
-        if TIMESTAMP in kinds:
+        if kinds & {TIMESTAMP, ZONED}:
             raise NotBounded("The difference of timestamps is no number: take date_diff('hour', ...) or another unit")
         if days not in (0, 1) or (DATE in kinds and any(one.step.denominator != 1 for _, one in terms)):
             raise NotBounded("Dates are subtracted from each other, or moved by whole days: nothing else is added")
@@ -277,9 +277,12 @@ class _Reader:
     def _cast(self, operand: Expr, kind: str) -> Bounded:
         """A cast that changes no number."""
         if kind == "DATE":
-            return _day(self.of(operand))
+            return _day(on_clocks(self.of(operand), self._leaves.today))
         if kind == "TIMESTAMP":
-            return _as_timestamp(self.of(operand))
+            return _as_timestamp(on_clocks(self.of(operand), self._leaves.today))
+        if kind == ZONED:
+            of = self.of(operand)
+            return of if of.kind == ZONED else _moments(_as_timestamp(of), _own_zone(self._leaves.today))
         found = self._condition_or_number(operand)
         if kind == "DOUBLE":
             return replace(found, scale=None)
@@ -310,29 +313,79 @@ class _Reader:
             assert isinstance(unit, Constant)
             return _added(counted(unit.value, self.of(last)), -1, counted(unit.value, self.of(first)))
         if (cut := truncation(expr)) is not None:
-            return _first_day(cut[0], self.of(cut[1]))
+            return self._truncated(cut[0], self.of(cut[1]))
         if name == "timezone":
-            return self._in_utc(*arguments)
+            return self._at_zone(*arguments)
         if len(arguments) != 1:
             raise NotBounded(_FOLLOWED)
         if name in _PARTS:
             low, high = _PARTS[name]
             return Bounded(low, high, Fraction(1), f"CAST({self._leaves.part(expr)} AS BIGINT)")
         if name in _OF_TIMES:
-            return _OF_TIMES[name](self.of(arguments[0]))
+            of = self.of(arguments[0])
+            return _epoch(of) if name == "epoch" else _OF_TIMES[name](on_clocks(of, self._leaves.today))
         if name in _OF_NUMBERS:
             return _OF_NUMBERS[name](self.number(arguments[0]))
         if name in ("length", "strlen") and isinstance(arguments[0], Column):
             return self._leaves.length(name, arguments[0])
         raise NotBounded(_FOLLOWED)
 
-    def _in_utc(self, zone: Expr, operand: Expr) -> Bounded:
-        """A time at UTC, which it is already where that is the session's zone."""
-        named = folded(zone, self._leaves.today)
-        is_utc = named is not None and zone_named(str(named.value)) is UTC and zone_of(self._leaves.today) is UTC
-        if not is_utc:
-            raise NotBounded("AT TIME ZONE of a column is followed for UTC, in a session whose time zone is UTC")
-        return _as_timestamp(self.of(operand))
+    def _truncated(self, unit: str, of: Bounded) -> Bounded:
+        """The start of the unit of time in which a date lies: a day, or of a moment a moment."""
+        start = _first_day(unit, on_clocks(of, self._leaves.today))
+        return start if of.kind != ZONED else _moments(_as_timestamp(start), _own_zone(self._leaves.today))
+
+    def _at_zone(self, zone: Expr, operand: Expr) -> Bounded:
+        """A time of a zone as a moment, or a moment as the time there."""
+        named, of = folded(zone, self._leaves.today), self.of(operand)
+        known = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
+        if known is None:
+            raise NotBounded(zones.UNKNOWN.rstrip("."))
+        return _clock(of, known) if of.kind == ZONED else _moments(_as_timestamp(of), known)
+
+
+def _own_zone(today: date) -> str:
+    zone = zones.session_zone(today)
+    if zone is None:
+        raise NotBounded("The session's time zone is not known here: take the moment AT TIME ZONE 'UTC'")
+    return zone
+
+
+def on_clocks(one: Bounded, today: date) -> Bounded:
+    """A moment as clocks in the session's zone show it; anything else as it is. Raises NotBounded."""
+    return _clock(one, _own_zone(today)) if one.kind == ZONED else one
+
+
+def _clock(one: Bounded, zone: str) -> Bounded:
+    """What clocks of a zone show at a moment."""
+    return _between_zones(one, zone, TIMESTAMP, zones.clock_sql, zones.clock_ends)
+
+
+def _moments(one: Bounded, zone: str) -> Bounded:
+    """The moments at which clocks of a zone show a TIMESTAMP."""
+    return _between_zones(one, zone, ZONED, zones.moment_sql, zones.moment_ends)
+
+
+def _between_zones(
+    one: Bounded,
+    zone: str,
+    kind: str,
+    write: Callable[[str, str], str],
+    ends: Callable[[str, int, int], tuple[int, int]],
+) -> Bounded:
+    """A time, moved from a zone to UTC or back. What DuckDB makes of it is clamped to the ends that are known here."""
+    if one.constant:
+        raise NotBounded(_FOLLOWED)
+    if zone == "UTC":
+        return replace(one, kind=kind)
+    try:
+        low, high = ends(zone, one.low, one.high)
+    except OverflowError:
+        raise NotBounded("A date within it could lie outside of the years 1 to 9999") from None
+    moved = builtin("epoch_us", write(zone, builtin("make_timestamp", one.sql)))
+    clamped = builtin("least", builtin("greatest", moved, whole(low)), whole(high))
+    sql = f"(CASE WHEN {one.sql} IS NOT NULL THEN {clamped} END)" if one.nullable else clamped
+    return replace(one, low=low, high=high, sql=sql, kind=kind)
 
 
 def _function(expr: Expr) -> tuple[str, Sequence[Expr]]:
@@ -727,7 +780,8 @@ def counted(unit: str, one: Bounded) -> Bounded:
 
 def _epoch(one: Bounded) -> Bounded:
     """The seconds since 1970."""
-    return replace(_as_timestamp(one), kind=NUMBER, step=Fraction(1, _MICROS["second"]), scale=None)
+    at = one if one.kind == ZONED else _as_timestamp(one)
+    return replace(at, kind=NUMBER, step=Fraction(1, _MICROS["second"]), scale=None)
 
 
 # Functions of one argument, of a date or a timestamp and of a number.

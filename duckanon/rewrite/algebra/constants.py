@@ -209,7 +209,7 @@ def _typed(value: Value, kind: str, today: date | None) -> Value | None:
         return Value(None, kind)
     found = _instant(value, today) if kind == ZONED else of_type(value, kind)
     if found is None:
-        raise NotTotal(_unread(kind))
+        raise NotTotal(unread(kind))
     return Value(found, kind)
 
 
@@ -224,7 +224,7 @@ def _instant(value: Value, today: date | None) -> datetime | None:
     return at if isinstance(at, datetime) else datetime(at.year, at.month, at.day) if isinstance(at, date) else None
 
 
-def _unread(kind: str) -> str:
+def unread(kind: str) -> str:
     """Why a constant that is cast to a type is not read."""
     written = _WRITTEN.get(kind) or ("a number that it holds without loss" if is_exact(kind) else None)
     if written is None:

@@ -47,7 +47,7 @@ from duckanon.rewrite.algebra.expressions import (
     Null,
     Or,
 )
-from duckanon.rewrite.algebra.scalars import LISTED, Scalar, Scalars, builtin, of_constant, together, widened
+from duckanon.rewrite.algebra.scalars import LISTED, Scalar, Scalars, builtin, instant, of_constant, together, widened
 
 __all__ = ["NotTotal", "is_total", "scalar", "written"]
 
@@ -83,7 +83,10 @@ def scalar(expr: Expr, types: Mapping[str, str], today: date) -> tuple[str, str]
     """
     found = _Writer(types, today).scalar(expr)
     if found.kind == ZONED:
-        raise NotTotal("A moment with a time zone is no value by itself here: take its date_trunc, or a part of it.")
+        raise NotTotal(
+            "A moment with a time zone is no value by itself here: take its date or a part of it, or what clocks of a "
+            "zone show, as in x AT TIME ZONE 'Europe/Berlin'."
+        )
     return found.sql, found.kind
 
 
@@ -98,7 +101,7 @@ def is_total(condition: Expr, types: Mapping[str, str]) -> bool:
 
 class _Writer:
     def __init__(self, types: Mapping[str, str], today: date) -> None:
-        self._scalars = Scalars(types, today, self.condition)
+        self._scalars, self._today = Scalars(types, today, self.condition), today
 
     def scalar(self, expr: Expr) -> Scalar:
         """An expression, which may be a condition."""
@@ -204,6 +207,8 @@ class _Writer:
             # Whole numbers that the type does not hold become bounds, so they do not widen it.
             kind = together(kinds, [one for one in constants if one.kind != NUMBER]) if kinds else ""
         rest = iter(scalars)
+        if kind == ZONED and scalars:
+            values = [None if value is None else instant(value, self._today) for value in values]
         return [widened(next(rest), kind) if value is None else value for value in values]
 
     def _pair(self, operator: Comparator, one: Scalar | Value, other: Scalar | Value) -> str:

@@ -37,6 +37,7 @@ _UNITS = {
     "microsecond": (0, 0, 1),
 }
 _MOST_DAYS, _MOST_MICROS = 4_000_000, 10**17
+_NAMES_OF_UTC = frozenset({"UTC", "UCT", "GMT", "GMT0", "Z", "ZULU", "UNIVERSAL", "GREENWICH"})
 # Around a change of its clocks a zone has times twice, or not at all.
 _NEAR, _LONG = timedelta(hours=3), timedelta(hours=26)
 
@@ -63,9 +64,8 @@ class Now(date):
     @classmethod
     def in_zone(cls, name: str) -> Now:
         """The present moment in a zone, by DuckDB's name for it; in the machine's, if Python does not know it."""
-        try:
-            zone: tzinfo | None = UTC if name in ("UTC", "Etc/UTC") else ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError):
+        zone = zone_named(name)
+        if zone is None:
             return cls.at(datetime.now())
         return cls.at(datetime.now(zone).replace(tzinfo=None), zone)
 
@@ -128,11 +128,18 @@ def read_instant(text: str, zone: tzinfo | None) -> datetime | None:
     found, at = _parts(text), read_timestamp(text)
     if found is None or at is None:
         return None
-    offset = found[2]
-    if not offset:
+    own = read_offset(text)
+    if own is None:
         return at if zone is not None and _is_plain(at, zone) else None
-    own = UTC if offset in ("Z", "UTC") else datetime.fromisoformat(f"2000-01-01T00:00:00{offset}").tzinfo
-    return None if own is None else between_zones(at, own, zone)
+    return between_zones(at, own, zone)
+
+
+def read_offset(text: str) -> tzinfo | None:
+    """The offset from UTC in the text of a moment; None if it has none. Raises ValueError."""
+    found = _parts(text)
+    if found is None or not found[2]:
+        return None
+    return UTC if found[2] in ("Z", "UTC") else datetime.fromisoformat(f"2000-01-01T00:00:00{found[2]}").tzinfo
 
 
 def read_time(text: str) -> time | None:
@@ -149,7 +156,7 @@ def _padded(clock: str) -> str:
 def zone_named(name: str) -> tzinfo | None:
     """A time zone by its name; None for one that is not known."""
     try:
-        return UTC if name.upper() in ("UTC", "ETC/UTC", "GMT", "Z") else ZoneInfo(name)
+        return UTC if name.upper().removeprefix("ETC/") in _NAMES_OF_UTC else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date
+from datetime import date, datetime
 from fractions import Fraction
+from functools import cached_property, partial
 from math import ceil, floor
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.types import WHOLE, digits, is_exact, reach
-from duckanon.rewrite.algebra import constants, times
+from duckanon.rewrite.algebra import constants, times, zones
 from duckanon.rewrite.algebra.constants import NOTHING, NOW, NUMBER, TEXT, ZONED, NotTotal, Value, folded, is_text
 from duckanon.rewrite.algebra.expressions import (
     CONDITIONS,
@@ -35,12 +36,12 @@ from duckanon.rewrite.algebra.expressions import (
     Round,
     Word,
 )
-from duckanon.rewrite.algebra.moments import Duration, zone_named, zone_of
+from duckanon.rewrite.algebra.moments import Duration, read_offset, read_timestamp, zone_of
 from duckanon.rewrite.algebra.total import EARLIEST, LATEST, LISTED, Scalar, builtin, within_years
 from duckanon.rewrite.allowed import FUNCTIONS as ALLOWED
 from duckanon.rewrite.instead import instead
 
-__all__ = ["LISTED", "Scalar", "Scalars", "builtin", "of_constant", "together", "widened"]
+__all__ = ["LISTED", "Scalar", "Scalars", "builtin", "instant", "of_constant", "together", "widened"]
 
 # The digits that hold all whole numbers of a type.
 WHOLE_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.items()}
@@ -48,6 +49,9 @@ WHOLE_DIGITS = {kind: len(str(max(-low, high))) for kind, (low, high) in WHOLE.i
 _LONGEST = 1_000_000
 # The digits of a DECIMAL that DuckDB keeps in 64 bits.
 _WIDEST_OF_64 = 18
+# The most characters of a time that is brought into another zone.
+_LONGEST_MOVED = 20_000
+_BY_CLOCKS = "write date_trunc('minute', x AT TIME ZONE 'Europe/Berlin')."
 # Constants by which DOUBLEs are divided or multiplied, so that results are finite.
 _LEAST, _MOST = Fraction(1, 10**60), Fraction(10**60)
 
@@ -82,7 +86,7 @@ class Scalars:
             case Cast(operand, kind, tries=False):
                 truth = isinstance(operand, CONDITIONS)
                 of = Scalar(self._condition(operand), "BOOLEAN") if truth else self.scalar(operand)
-                return _cast(of, constants.type_name(kind))
+                return self._cast(of, constants.type_name(kind))
             case Arithmetic(operator, left, right):
                 moved = self._of_times(operator, left, right)
                 return moved or ARITHMETIC[operator](self._number(left), self._number(right))
@@ -98,7 +102,7 @@ class Scalars:
             return self._bucket(*arguments)
         if name in FUNCTIONS:
             first, *rest = arguments
-            return FUNCTIONS[name](self.scalar(first), [self.constant(one) for one in rest])
+            return self._function(name, self.scalar(first), [self.constant(one) for one in rest])
         raise NotTotal(_not_followed(expr, name))
 
     def interval(self, expr: Expr) -> str | None:
@@ -130,7 +134,8 @@ class Scalars:
         if by is None or (operator == "-" and one is right):
             return None
         if isinstance(by.value, Duration):
-            return times.later(self._moment(one), by.value, operator)
+            at = self._moment(one)
+            return replace(times.later(at, by.value, operator), is_moment=at.is_moment)
         if not isinstance(by.value, Fraction):
             return None
         if not constants.is_of_days(by):
@@ -162,38 +167,76 @@ class Scalars:
         kind, name = self.type_of_column(column), quoted([column.name])
         if kind.startswith("ENUM("):
             return Scalar(f"CAST({name} AS VARCHAR)", "VARCHAR", enum=kind)
-        if kind == ZONED and self._is_utc:
+        if kind == ZONED and self._zone is not None:
             return _of_moments(name)
         if kind not in constants.SIMPLE and digits(kind) is None:
             raise NotTotal(f'Column "{column.name}" has a type that filters do not compare: {constants.plain(kind)}.')
         return Scalar(name, kind, reach(kind) if is_exact(kind) else None)
 
+    # --- zones ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _zone(self) -> str | None:
+        """The session's zone; None if it is not known."""
+        return zones.session_zone(self._today)
+
     @property
-    def _is_utc(self) -> bool:
-        """Whether times with and without a time zone are the same: nowhere else are their orders the same."""
-        return zone_of(self._today) is UTC
+    def _own_zone(self) -> str:
+        if self._zone is None:
+            raise NotTotal(f"The session's time zone is not known here: {zones.UNKNOWN}")
+        return self._zone
+
+    def _cast(self, one: Scalar, kind: str) -> Scalar:
+        if one.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
+            return _cast(_clock(one, self._own_zone), kind)
+        if one.is_moment and kind in (*times.TIMES, ZONED):
+            return replace(_cast(one, "TIMESTAMP" if kind == ZONED else kind), kind=kind, is_moment=False)
+        if kind == ZONED and one.kind in times.TIMES:
+            return _moments(_cast(one, "TIMESTAMP"), self._own_zone)
+        return _cast(one, kind)
+
+    def _function(self, name: str, one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        """A function of one value and constants; of a moment most are of what the session's clocks show."""
+        if one.kind != ZONED or name == "epoch":
+            found = FUNCTIONS[name](one, rest)
+            return replace(found, is_moment=one.is_moment) if name == "date_trunc" else found
+        clock = _clock(one, self._own_zone)
+        found = FUNCTIONS[name](clock, rest)
+        if name != "date_trunc" or self._zone == "UTC":
+            return replace(found, is_moment=name == "date_trunc")
+        unit = str(_given(rest)[0].value).lower()
+        if unit in ("minute", "second"):
+            raise NotTotal(f"Moments are truncated to hours and longer units here: {_BY_CLOCKS}")
+        start = f"CAST({builtin('date_trunc', constants.literal(unit), clock.sql)} AS TIMESTAMP)"
+        return _moments(Scalar(start, "TIMESTAMP", is_near=True), self._own_zone)
 
     def _bucket(self, width: Expr, operand: Expr) -> Scalar:
         """The start of the bucket in which a moment lies. Dates beyond 290,000 years count as infinite."""
-        one, by = _in_utc(self.scalar(operand)), self.constant(width)
+        of, by = self.scalar(operand), self.constant(width)
+        one = _in_utc(of)
         if one.kind not in times.TIMES or by is None or not isinstance(by.value, Duration):
             raise NotTotal("time_bucket takes a constant INTERVAL, and a date or a timestamp.")
         micros = by.value.days * 86_400_000_000 + by.value.micros
         if (by.value.months > 0) == (micros > 0) or min(by.value.months, micros) < 0:
             raise NotTotal("time_bucket takes a time of months alone, or one of days and parts of a day.")
         written = times.interval(by.value)
-        return _or_infinite(one, one.kind, lambda moved: builtin("time_bucket", written, moved))
+        found = _or_infinite(one, one.kind, lambda moved: builtin("time_bucket", written, moved))
+        # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
+        is_moment = of.kind == ZONED or of.is_moment
+        return replace(found, kind=ZONED) if is_moment and self._zone != "UTC" else replace(found, is_moment=is_moment)
 
     def _at_zone(self, zone: Expr, operand: Expr) -> Scalar:
         """A time of a zone as a moment, or a moment as the time there."""
         one, named = self.scalar(operand), self.constant(zone)
-        if not self._is_utc or named is None or zone_named(str(named.value)) is not UTC:
-            raise NotTotal("AT TIME ZONE of a column is followed for UTC, in a session whose time zone is UTC.")
+        known = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
+        if known is None:
+            raise NotTotal(zones.UNKNOWN)
+        is_moment = one.is_moment or one.kind == ZONED
         if one.kind == "DATE":
             one = _cast(one, "TIMESTAMP")
         if one.kind not in ("TIMESTAMP", ZONED):
             raise NotTotal("AT TIME ZONE is for dates and timestamps.")
-        return replace(one, kind="TIMESTAMP" if one.kind == ZONED else ZONED)
+        return _clock(one, known) if is_moment else _moments(one, known)
 
     def _number(self, expr: Expr) -> Scalar:
         """An operand of arithmetic: a scalar, or a constant number."""
@@ -207,11 +250,14 @@ class Scalars:
             f"WHEN {self._condition(branch.condition)} THEN {then.sql}"
             for branch, then in zip(expr.branches, thens, strict=True)
         )
-        return Scalar(f"CASE {written} ELSE {default.sql} END", default.kind, _around(values))
+        is_moment = any(one.is_moment for one in values)
+        return Scalar(f"CASE {written} ELSE {default.sql} END", default.kind, _around(values), is_moment=is_moment)
 
     def _coalesced(self, operands: Sequence[Expr]) -> Scalar:
         values = self._alike(operands)
-        return Scalar(f"coalesce({', '.join(one.sql for one in values)})", values[0].kind, _around(values))
+        is_moment = any(one.is_moment for one in values)
+        sql = f"coalesce({', '.join(one.sql for one in values)})"
+        return Scalar(sql, values[0].kind, _around(values), is_moment=is_moment)
 
     def _alike(self, exprs: Sequence[Expr]) -> list[Scalar]:
         """Values of one type: that of the columns among them, or the least that holds all constants."""
@@ -224,6 +270,26 @@ class Scalars:
             )
         rest = iter(scalars)
         return [widened(next(rest), kind) if value is None else of_constant(value, kind) for value, _ in found]
+
+
+def instant(value: Value, today: date) -> Value:
+    """A constant to be compared with moments, in UTC as columns are. Raises NotTotal where it is not one moment."""
+    at, zone = value.value, zone_of(today)
+    found: datetime | None = None
+    try:
+        if isinstance(at, str) and value.kind == TEXT:
+            written = read_timestamp(at)
+            found = None if written is None else zones.moment_of(written, read_offset(at) or zone)
+        elif isinstance(at, date):
+            clock = at if isinstance(at, datetime) else datetime(at.year, at.month, at.day)
+            found = zones.moment_of(clock, zone)
+        else:
+            return value
+    except (ValueError, OverflowError):
+        found = None
+    if found is None:
+        raise NotTotal(constants.unread(ZONED))
+    return Value(found, ZONED)
 
 
 def _not_followed(expr: Expr, name: str) -> str:
@@ -549,12 +615,10 @@ def _cast(one: Scalar, kind: str) -> Scalar:
         return Scalar(f"CAST({one.sql} AS {kind})", kind, one.span)
     if (one.kind, kind) in _CASTS or (kind == "VARCHAR" and one.kind in WHOLE):
         return Scalar(f"CAST({one.sql} AS {kind})", kind)
+    if one.is_near and {one.kind, kind} == set(times.TIMES):
+        return Scalar(f"CAST({one.sql} AS {kind})", kind, is_near=True)
     if one.kind == "DATE" and kind == "TIMESTAMP":
         return _or_infinite(one, "TIMESTAMP", lambda moved: f"CAST({moved} AS TIMESTAMP)")
-    if one.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
-        return _cast(replace(one, kind="TIMESTAMP"), kind)
-    if one.kind == "TIMESTAMP" and kind == ZONED:
-        raise NotTotal(f"A column is cast to {ZONED} by AT TIME ZONE 'UTC' here.")
     if one.kind == "BOOLEAN" and kind in WHOLE:
         return Scalar(f"CAST({one.sql} AS {kind})", kind, (Fraction(0), Fraction(1)))
     raise NotTotal(LISTED)
@@ -625,10 +689,31 @@ def _or_infinite(one: Scalar, kind: str, write: Callable[[str], str]) -> Scalar:
     return Scalar(sql, kind)
 
 
+def _clock(one: Scalar, zone: str) -> Scalar:
+    """What clocks of a zone show at a moment. Raises NotTotal."""
+    return _between_zones(one, zone, "TIMESTAMP", zones.clock_sql)
+
+
+def _moments(one: Scalar, zone: str) -> Scalar:
+    """The moments at which clocks of a zone show a TIMESTAMP. Raises NotTotal."""
+    return _between_zones(one, zone, ZONED, zones.moment_sql)
+
+
+def _between_zones(one: Scalar, zone: str, kind: str, write: Callable[[str, str], str]) -> Scalar:
+    if zone == "UTC":
+        return replace(one, kind=kind, is_moment=False)
+    if len(one.sql) > _LONGEST_MOVED:
+        raise NotTotal("A time is brought into another zone too often: leave out what is not needed.")
+    if one.is_near:
+        return Scalar(write(zone, one.sql), kind, is_near=True)
+    moved = _or_infinite(replace(one, kind="TIMESTAMP"), "TIMESTAMP", partial(write, zone))
+    return replace(moved, kind=kind, is_near=True)
+
+
 def _of_moments(column: str) -> Scalar:
     """A column with a time zone, as a TIMESTAMP in UTC."""
     found = _or_infinite(Scalar(column, ZONED), "TIMESTAMP", lambda moved: builtin("timezone", "'UTC'", moved))
-    return replace(found, kind=ZONED)
+    return replace(found, kind=ZONED, is_near=True)
 
 
 def _of_date(
@@ -638,7 +723,6 @@ def _of_date(
 
     def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
         _no_more(rest)
-        one = _in_utc(one)
         if one.kind not in kinds:
             raise NotTotal(f"{name} is for columns of the types {' and '.join(kinds)} here.")
         sql = builtin(name, one.sql)
@@ -653,17 +737,18 @@ def _of_date(
 def _truncated(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """date_trunc to a day or a longer unit. Dates beyond 290,000 years count as infinite."""
     (unit,) = [str(each.value).lower() for each in _given(rest)] or [""]
-    one = _in_utc(one)
     if one.kind == "TIMESTAMP" and unit in ("hour", "minute", "second"):
         return Scalar(builtin("date_trunc", f"'{unit}'", one.sql), "TIMESTAMP")
     if one.kind not in ("DATE", "TIMESTAMP") or unit not in _TRUNCATED:
         raise NotTotal(f"date_trunc is for dates and timestamps here, to {', '.join(_TRUNCATED)}.")
     quoted_unit = constants.literal(unit)
+    if one.is_near:
+        return Scalar(f"CAST({builtin('date_trunc', quoted_unit, one.sql)} AS DATE)", "DATE", is_near=True)
     return _or_infinite(one, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
 
 
 def _in_utc(one: Scalar) -> Scalar:
-    """A moment as the time in UTC, of which its parts are: there is no other zone in which columns have moments."""
+    """A moment as the time in UTC."""
     return replace(one, kind="TIMESTAMP") if one.kind == ZONED else one
 
 
@@ -680,7 +765,6 @@ def _epoch(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
 def _shown(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """Strftime with a constant format."""
     form = [each.value for each in _given(rest)]
-    one = _in_utc(one)
     plain = len(form) == 1 and isinstance(form[0], str) and _FORMAT.fullmatch(form[0])
     if one.kind not in ("DATE", "TIMESTAMP") or not plain:
         raise NotTotal(
@@ -709,7 +793,6 @@ def _named(part: str, names: Sequence[str], least: int) -> _Function:
 def _last_day(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """The last day of the month. Dates beyond 290,000 years count as infinite, and have none."""
     _no_more(rest)
-    one = _in_utc(one)
     if one.kind not in ("DATE", "TIMESTAMP"):
         raise NotTotal("last_day is for dates and timestamps.")
     inside, moved = within_years(one)

@@ -18,7 +18,9 @@ class Scalar:
     """A total expression: its SQL and type. A moment with a time zone is written as a TIMESTAMP in UTC.
 
     span: the least and the greatest value of a number, if it has such. enum: the type of the column, if it is one of an
-    ENUM, which is written as text. null: whether it is NULL. number: the value of a constant number.
+    ENUM, which is written as text. null: whether it is NULL. number: the value of a constant number. is_near: whether a
+    time is infinite or within 290,000 years, give or take days: functions that only move it have a value. is_moment:
+    whether DuckDB has a moment with a time zone where this is a time in UTC, which is the session's zone.
     """
 
     sql: str
@@ -27,6 +29,8 @@ class Scalar:
     enum: str = ""
     null: bool = False
     number: Fraction | None = None
+    is_near: bool = False
+    is_moment: bool = False
 
 
 def builtin(name: str, *arguments: str) -> str:

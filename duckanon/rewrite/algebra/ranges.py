@@ -1,0 +1,90 @@
+"""Between which dates or moments the columns of all records lie that meet conditions, as far as the text says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+
+from duckanon.rewrite.algebra.constants import NOTHING, TEXT, ZONED, NotTotal, Value, folded
+from duckanon.rewrite.algebra.expressions import And, Between, Column, Comparator, Comparison, Expr
+from duckanon.rewrite.algebra.moments import read_date, read_timestamp
+from duckanon.rewrite.algebra.scalars import instant
+
+_MICRO, _DAY = timedelta(microseconds=1), timedelta(days=1)
+_TURNED: Mapping[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
+
+
+@dataclass(frozen=True)
+class Range:
+    """low, high: the first and the last moment, of columns with a time zone in UTC; None where there is no such end."""
+
+    low: datetime | None = None
+    high: datetime | None = None
+
+    def met(self, other: Range) -> Range:
+        """What lies in both."""
+        lows = [one for one in (self.low, other.low) if one is not None]
+        highs = [one for one in (self.high, other.high) if one is not None]
+        return Range(max(lows, default=None), min(highs, default=None))
+
+    def within(self, first: datetime, last: datetime) -> tuple[datetime, datetime]:
+        """The ends of what lies in it and between two moments; the nearer of these twice, where nothing does."""
+        low = min(max(self.low or first, first), last)
+        return low, max(min(self.high or last, last), low)
+
+
+def ranges(conditions: Iterable[Expr], types: Mapping[str, str], today: date) -> dict[str, Range]:
+    """By folded column. types: of the columns; today: what `current_date` stands for, with the session's zone."""
+    found: dict[str, Range] = {}
+    for one in conditions:
+        for column, operator, constant in _compared(one):
+            kind = types.get(column.name, "")
+            at = _moment(constant, kind, today) if kind in ("DATE", "TIMESTAMP", ZONED) else None
+            if at is not None:
+                found[column.name] = found.get(column.name, Range()).met(_range(operator, at, kind))
+    return found
+
+
+def _compared(condition: Expr) -> list[tuple[Column, Comparator, Expr]]:
+    """The comparisons of a column with something else that a condition implies."""
+    match condition:
+        case And(left, right):
+            return [*_compared(left), *_compared(right)]
+        case Between(Column() as column, low, high, symmetric=False):
+            return [(column, ">=", low), (column, "<=", high)]
+        case Comparison(operator, Column() as column, constant) if operator in _TURNED:
+            return [(column, operator, constant)]
+        case Comparison(operator, constant, Column() as column) if operator in _TURNED:
+            return [(column, _TURNED[operator], constant)]
+    return []
+
+
+def _moment(constant: Expr, kind: str, today: date) -> datetime | None:
+    """A constant as a moment with which a column of a type is compared; None for anything else."""
+    try:
+        value = folded(constant, today)
+        if value is None or value.kind == NOTHING:
+            return None
+        found = instant(value, today).value if kind == ZONED else _plain(value, kind)
+    except (NotTotal, ValueError, OverflowError):
+        return None
+    if isinstance(found, datetime):
+        return found
+    return datetime.combine(found, time()) if isinstance(found, date) else None
+
+
+def _plain(value: Value, kind: str) -> object:
+    if isinstance(value.value, str) and value.kind == TEXT:
+        return read_date(value.value) if kind == "DATE" else read_timestamp(value.value)
+    return value.value
+
+
+def _range(operator: Comparator, at: datetime, kind: str) -> Range:
+    """The moments that compare so with one. Of dates a day more than needed is none that is wrong."""
+    step = _DAY if kind == "DATE" and at.time() == time() else _MICRO
+    if operator == "=":
+        return Range(at, at)
+    if operator in (">", ">="):
+        return Range(low=at)
+    return Range(high=at - step if operator == "<" else at)
