@@ -30,6 +30,7 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.order import in_order, sort_key
 from duckanon.rewrite.normalize.grouped import Grouped
 from duckanon.rewrite.recognize.aggregates import present_operand
+from duckanon.rewrite.recognize.conditional import follows
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.relation import Relation
@@ -55,10 +56,13 @@ class PlannedConditions(PlannedQuantities):
         self._events = self._families()
 
     def _of_all(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:
-        """The conditions that all statistics have, and that become the question's filter."""
-        wheres = (one.where & one.of if one.name == "share" else one.where for one in statistics)
+        """The conditions that all statistics have, or that follow from theirs: they become the question's filter."""
+        wheres = [
+            where for one in statistics for where in ([one.where, one.of] if one.name == "share" else [one.where])
+        ]
         # A condition on keys alone leaves rows in the answer, with exact zeros.
-        return frozenset(one for one in frozenset.intersection(*wheres) if not self._is_of_keys(one))
+        asked = (one for one in frozenset().union(*wheres) if not self._is_of_keys(one))
+        return frozenset(one for one in asked if all(follows(one, where) for where in wheres))
 
     def _of_any(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:
         """Where each statistic has conditions of its own: that those of at least one of them are met.
@@ -163,8 +167,16 @@ class PlannedConditions(PlannedQuantities):
 
     @property
     def _wheres(self) -> set[frozenset[Expr]]:
-        found = {self._of_records(one.where) for one in self._statistics if not self._is_of_values(one)}
-        return {one for one in found | {self._of_records(one.of) for one in self._statistics} if one}
+        found = {self._event(one.where) for one in self._statistics if not self._is_of_values(one)}
+        return {one for one in found | {self._event(one.of) for one in self._statistics} if one}
+
+    def _event(self, where: frozenset[Expr]) -> frozenset[Expr]:
+        """The conditions on records by which cells are divided: without those that follow from others.
+
+        `sick` is one event, and `sick AND sick IS NOT NULL` is no other.
+        """
+        records = self._of_records(where)
+        return frozenset(one for one in records if not follows(one, records - {one}))
 
     def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
         """The conditions that are not of keys alone."""
@@ -172,7 +184,7 @@ class PlannedConditions(PlannedQuantities):
 
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
-        met = [self._places[one] for one in dict.fromkeys(map(self._of_records, wheres)) if one]
+        met = self._met(*wheres)
         events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
         of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
         if self._is_grouped:
@@ -184,6 +196,14 @@ class PlannedConditions(PlannedQuantities):
     def _own_rows(self) -> Sequence[str]:
         """Conditions on the answer's own rows, where others stand beside them."""
         return ()
+
+    def _met(self, *wheres: frozenset[Expr]) -> list[tuple[int, int]]:
+        """The events that hold where all of several conditions do, as their families and their places in these.
+
+        In the other cells of an event that follows there is nothing but noise.
+        """
+        given = self._of_records(frozenset().union(*wheres))
+        return [met for event, met in self._places.items() if all(follows(one, given) for one in event)]
 
     def _is_of_values(self, one: Statistic) -> bool:
         """Whether it counts the values of a column that is summed, so that this count is there already."""

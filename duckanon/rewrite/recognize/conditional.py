@@ -71,7 +71,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
     if parts is None:
         return None
     above, below, rows = parts
-    if above.weight != below.weight or not all(_follows(one, above.where) for one in below.where):
+    if above.weight != below.weight or not all(follows(one, above.where) for one in below.where):
         return None
     event = above.where - below.where
     cols = tuple(key for key in keys if key not in rows)
@@ -126,8 +126,11 @@ def _whole(total: Arithmetic, block: Block) -> Measure | None:
     return Measure(None, shared | {In(next(iter(subjects)), tuple(values))})
 
 
-def _follows(condition: Expr, given: frozenset[Expr]) -> bool:
-    """Whether a condition follows from those given: it is among them, or says that one of them is not NULL."""
+def follows(condition: Expr, given: frozenset[Expr]) -> bool:
+    """Whether a condition follows from those given, as the text shows.
+
+    It is among them, lists the value that one of them requires, or says that one of them is not NULL.
+    """
     if condition in given:
         return True
     match condition:
