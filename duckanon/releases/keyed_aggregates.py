@@ -97,14 +97,14 @@ class ByKeys(Plan):
             if len(used) != 1 or not used <= hidden.keys():
                 continue
             (column,) = used
-            met, named = self._met(condition, hidden[column], database), _named(condition)
+            met, named = self._values_met(condition, hidden[column], database), _named(condition)
             if met < (named or 1):
                 raise NotOffered(
                     f"The domain of {hidden[column].column} has not all values that a condition asks for, so it is "
                     "asked by itself."
                 )
 
-    def _met(self, condition: Expr, key: Key, database: str) -> int:
+    def _values_met(self, condition: Expr, key: Key, database: str) -> int:
         """How many values of a key meet a condition on it alone."""
         test = written(
             rebuilt(condition, partial(placed, {fold(key.column): 0})), {"k0": key.kind}, self._context.today
