@@ -31,6 +31,7 @@ def test_each_mark_says_why() -> None:
     assert [each for each in marks if not re.match(r'mark\.(ci|long)\(("|_[A-Z]+\)|$)', each[1])] == []
 
 
+@pytest.mark.ci("all test files are read for what they import")
 def test_what_the_oldest_versions_need_not_try() -> None:
     """Files that reach DuckDB, numba, Arrow or sqlglot run there, but for those that are named with a reason."""
     untouched = untouched_files()

@@ -16,7 +16,7 @@ import pytest
 import duckanon
 from duckanon.accounting import written
 from duckanon.renyi import holds
-from tests.amounts import LONG
+from tests.amounts import LONG, sampled
 from tests.governance.charger import KNOWN, NOISE
 from tests.governance.preparer import STEPS
 from tests.governance.without_sql import governance
@@ -134,7 +134,7 @@ def _is_drawn_after(said: list[str], word: str, number: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", sampled(STEPS))
 def test_what_is_prepared_survives_a_kill_at_each_step(tmp_path: Path, step: str) -> None:
     """It is charged once or not at all; and after a charge the same call makes it, for free."""
     database = tmp_path / "ledger.duckdb"

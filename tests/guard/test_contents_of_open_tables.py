@@ -10,6 +10,7 @@ import duckanon
 from duckanon.analyst import Analyst
 from duckanon.governance import answers
 from duckanon.releases import mechanisms
+from tests.amounts import sampled
 from tests.guard.truthful import truth
 
 SIZES = (
@@ -58,7 +59,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-@pytest.mark.parametrize("sql", ASKED)
+@pytest.mark.parametrize("sql", sampled(ASKED))
 def test_another_content_is_another_question(path: Path, sql: str) -> None:
     changes = CHANGES if "viewed" not in sql else (("UPDATE closed SET h = 9 WHERE h = 2", True), ("SELECT 1", False))
     asked = 1

@@ -93,6 +93,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.ci("many statements are paid for")
 def test_nothing_of_a_definition_is_seen_by_who_pays_for_a_question_with_it(path: Path) -> None:
     answered = 0
     with duckanon.connect(path, role="analyst") as con:

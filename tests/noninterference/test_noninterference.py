@@ -77,6 +77,7 @@ def test_nothing_differs_between_databases_of_equal_public_facts(pair: Pair, see
     assert comparison.ran > statements // 10
 
 
+@pytest.mark.ci("the same with noise that is Gaussian too")
 def test_nothing_differs_with_a_delta(pair_with_delta: Pair) -> None:
     test_nothing_differs_between_databases_of_equal_public_facts(pair_with_delta, 5, STATEMENTS)
 

@@ -201,7 +201,7 @@ def test_other_orders_are_no_sample(
 # --- a unit's own records decide --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS))
 @settings(max_examples=15)
 @given(st.integers(1, 3), st.integers(1, 30), st.integers(0, 2**32))
 def test_no_other_unit_has_a_say(con: duckdb.DuckDBPyConnection, kind: str, rows: int, many: int, seed: int) -> None:

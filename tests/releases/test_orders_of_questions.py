@@ -116,7 +116,7 @@ def test_no_order_of_questions_changes_an_answer(tmp_path: Path, turn: int, at: 
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("where", sampled(WHERES, 3))
+@pytest.mark.parametrize("where", sampled(WHERES, 6))
 def test_a_condition_is_never_lost(tmp_path: Path, where: Sequence[str]) -> None:
     """After answers by all keys, with which every condition on keys alone could be answered."""
     several = ("diag", "diag, sex", "sex, state", "state, diag, sex")

@@ -28,7 +28,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Ser
 
 @pytest.mark.parametrize(
     ("seed", "statements"),
-    [(11, 20_000 if LONG else 100), pytest.param(12, 500, marks=pytest.mark.ci("five times as many statements"))],
+    [(11, 20_000 if LONG else 50), pytest.param(12, 500, marks=pytest.mark.ci("ten times as many statements"))],
 )
 def test_nothing_differs(pair: tuple[Served, Served], seed: int, statements: int) -> None:
     found = compared(pair, statements, random.Random(seed))

@@ -60,6 +60,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(ASKED) == 139
 
 
+@pytest.mark.ci("the questions of tests/guard/test_ordinary.py once more, in Python and over the wire")
 def test_the_wire_answers_as_python_does(both: tuple[dict[str, Answered], psycopg.Connection[Any]]) -> None:
     own, con = both
     problems = [f"{title}: {said}" for title, sql in ASKED.items() if (said := differs(con, sql, own[title]))]

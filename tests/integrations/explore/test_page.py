@@ -15,6 +15,7 @@ import pytest
 
 import duckanon
 from duckanon.integrations.reading import Reading
+from tests.amounts import sampled
 from tests.extras import needs
 from tests.integrations.explore.pages import enter, protected, serving
 
@@ -447,7 +448,7 @@ def planning(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert hashlib.sha256(path.read_bytes()).digest() == digest
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), sampled([(400, "dark"), (1440, "light")]))
 def test_tables_prepared_together(planning: Watched, width: int, scheme: str) -> None:
     page = planning.page
     page.set_viewport_size({"width": width, "height": 900})
