@@ -482,6 +482,12 @@ _COMPUTED = (
 )
 # How DuckDB begins to say it, and we.
 _SEVERAL_ROWS = "More than one row returned by a subquery"
+_SERIES = (
+    "range and generate_series take whole numbers within BIGINT, or dates and an INTERVAL, and a step other than 0, of "
+    "at most 2^32 values: round and cast a noisy number, as in range(round(x)::BIGINT), and write the step out."
+)
+_NO_SERIES = ("interval cannot be 0", "Lists larger than 2^32", "infinite bounds", "mix of negative/positive entries")
+_NO_SERIES_OF = re.compile(r"argument types '(range|generate_series)\(")
 _INFINITE = (
     "What is added up is infinite or NaN in some row of a table that is not protected, and so would the sum be: leave "
     "such rows out, by WHERE isfinite(x)."
@@ -535,12 +541,19 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
             said = _UNBOUND if isinstance(error, duckdb.BinderException) else _BEHIND
         elif behind is Errors.COMPUTED and _SEVERAL_ROWS in str(error):
             said = _SEVERAL
+        elif behind is Errors.COMPUTED and _is_of_a_series(str(error)):
+            said = _SERIES
         elif behind is Errors.COMPUTED and _is_of_a_value(error):
             said = _COMPUTED
         else:
             raise
     # Raised outside of `except`, so that DuckDB's error is not its context.
     raise UnsupportedQuery(said)
+
+
+def _is_of_a_series(error: str) -> bool:
+    """Whether DuckDB failed to make a series of numbers. Of its words one would see the text that the guard wrote."""
+    return any(one in error for one in _NO_SERIES) or _NO_SERIES_OF.search(error) is not None
 
 
 def _is_of_a_value(error: Exception) -> bool:

@@ -14,7 +14,7 @@ from duckanon.releases.looked_up_table import declared_bounds, found_in, spelled
 from duckanon.releases.noise import NotOffered, not_dropped
 from duckanon.releases.same_unit import is_of_unit
 from duckanon.releases.whether import as_conditions, whether
-from duckanon.rewrite.algebra.expressions import Column, Expr, Star, has, rebuilt
+from duckanon.rewrite.algebra.expressions import Column, Comparison, Expr, Star, has, rebuilt, walk
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block, Source, Table, nested
@@ -88,11 +88,7 @@ class Reading:
         while waiting:
             reached = next((one for one in waiting if self._reach(one)), None)
             if reached is None:
-                raise NotOffered(
-                    f"{_named(waiting[0])} is no look-up: a record must find one row there at most, by columns that "
-                    "are unique in it, of an open table or by a link of the same unit.",
-                    waiting[0].node,
-                )
+                raise NotOffered(self._why_not(waiting[0]), waiting[0].node)
             waiting.remove(reached)
         rest = frozenset(one for one in self._block.where if one not in self._met)
         block = replace(self._block, sources=(replace(self._first),), where=rest)
@@ -113,6 +109,23 @@ class Reading:
         changed = block.rebuilt(lambda one: rebuilt(one, change))
         block = replace(changed, sources=(Source(number, table, node=self._first.node),))
         return LookingUp(block, self.name, name, found, self._needed)
+
+    def _why_not(self, source: Source) -> str:
+        """Why a source is no look-up."""
+        compared = [
+            one for one in (*source.on, *self._block.where) if isinstance(one, Comparison) and one.operator == "="
+        ]
+        for one, other in (pair for each in compared for pair in ((each.left, each.right), (each.right, each.left))):
+            by = {part.source for part in walk(other) if isinstance(part, Column)} - {source.number}
+            if isinstance(one, Column) and one.source == source.number and by and not isinstance(other, Column):
+                return (
+                    f"{_named(source)} is looked up by what is computed from a record, and what is prepared looks rows "
+                    "up by columns as they are stored: ask this by itself, or let the steward store what is computed."
+                )
+        return (
+            f"{_named(source)} is no look-up: a record must find one row there at most, by columns that are unique in "
+            "it, of an open table or by a link of the same unit."
+        )
 
     # --- sources ------------------------------------------------------------------------------------------------------
 

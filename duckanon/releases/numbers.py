@@ -29,9 +29,9 @@ from duckanon.rewrite.algebra.bounds import (
 )
 from duckanon.rewrite.algebra.constants import ZONED, in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
-from duckanon.rewrite.algebra.filters import scalar, written
+from duckanon.rewrite.algebra.filters import part_of_time, written
 from duckanon.rewrite.algebra.ranges import Range
-from duckanon.rewrite.algebra.scalars import builtin
+from duckanon.rewrite.algebra.scalars import Scalar, builtin
 from duckanon.rewrite.recognize.measures import WHOLE
 
 # The most steps between the bounds. Squares have as many totals of twice the digits; quantiles try each step.
@@ -210,8 +210,8 @@ class Columns:
     def condition(self, expr: Expr) -> str:
         return written(expr, self.types, self.today)
 
-    def part(self, expr: Expr) -> str:
-        return scalar(expr, self.types, self.today)[0]
+    def part(self, expr: Expr) -> Scalar:
+        return part_of_time(expr, self.types, self.today)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class NotToldApart(NotLocal):
     def __init__(self, what: str, kind: str, other: str, part: Any = None) -> None:
         types = f"columns of the types {plain(kind)} and {plain(other)}" if kind != other else f"{plain(kind)}s"
         way = "columns of one type" if kind != other else "columns of another type"
+        if {kind, other} == {"DATE", "TIMESTAMP"}:
+            way += ", as CAST(x AS DATE) makes them, or date_trunc('day', x)"
         told = f"{what} is joined by {types}, of which one value may be equal to several others: compare {way}."
         super().__init__(told, part)
 

@@ -26,8 +26,9 @@ from duckanon.rewrite.algebra.bounds import (
 )
 from duckanon.rewrite.algebra.constants import NUMBER, ZONED
 from duckanon.rewrite.algebra.expressions import NULL, Column, Expr
-from duckanon.rewrite.algebra.filters import NotTotal, scalar
+from duckanon.rewrite.algebra.filters import NotTotal, part_of_time
 from duckanon.rewrite.algebra.possible_values import possible_values
+from duckanon.rewrite.algebra.total import Scalar
 from duckanon.units.fields import Bounds, Field
 from duckanon.units.scope import Scope
 
@@ -95,5 +96,5 @@ class _Leaves:
     def condition(self, expr: Expr) -> str:
         return self._scope.written(expr, self._fields)
 
-    def part(self, expr: Expr) -> str:
-        return scalar(expr, self.types, self.today)[0]
+    def part(self, expr: Expr) -> Scalar:
+        return part_of_time(expr, self.types, self.today)

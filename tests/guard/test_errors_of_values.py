@@ -68,3 +68,21 @@ def test_an_analysts_own_table_has_duckdbs_errors(con: Analyst) -> None:
     con.execute("CREATE OR REPLACE TEMP TABLE mine AS SELECT 'own' AS word")
     with pytest.raises(duckdb.ConversionException, match="own"):
         con.execute("SELECT word::INT FROM mine").fetchall()
+
+
+_TOTAL = "(SELECT count(*) AS n FROM persons) AS c"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT range(n / 2) FROM {_TOTAL}",
+        f"SELECT i FROM {_TOTAL}, range(n, n + 3, 0) AS r(i)",
+        "FROM range((SELECT count(*) / 2 FROM persons))",
+        f"SELECT generate_series(1, n * 100000000000) FROM {_TOTAL}",
+        f"SELECT range(DATE '2024-01-01', DATE '2024-02-01', INTERVAL '1 month -1 day') FROM {_TOTAL}",
+    ],
+)
+def test_series_of_noisy_numbers_have_a_sentence(con: Analyst, sql: str) -> None:
+    with pytest.raises(duckanon.errors.UnsupportedQuery, match=r"^range and generate_series take whole numbers"):
+        con.execute(sql).fetchall()

@@ -5,17 +5,25 @@ the page lists are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from duckanon.catalog.snapshot import Catalog
+from duckanon.errors import DuckanonError
+from duckanon.releases.available import AvailableReleases
+from duckanon.releases.measures import Number, Sums
+from duckanon.rewrite.admit import admit
 from duckanon.rewrite.algebra.scalars import ARITHMETIC, FUNCTIONS, OTHER_NAMES
 from duckanon.rewrite.algebra.times import PARTS, UNITS
+from duckanon.rewrite.decide import decide
+from duckanon.specification import table_functions
 from tests.amounts import sampled
-from tests.rewrite.test_filters import COLUMNS, KINDS, VALUES, admitted, chosen, fill
+from tests.rewrite.test_filters import CATALOG, COLUMNS, HELD, KINDS, TABLE, TODAY, VALUES, admitted, chosen, fill
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "analyst.md"
 # Each function of the list as it is called, with {} for a column.
@@ -190,3 +198,60 @@ def test_other_names_mean_the_same(other: str) -> None:
         for at in map(KINDS.index, ("VARCHAR", "DATE", "TIMESTAMP", "DOUBLE")):
             found = admitted(call.format(f"c{at}a").replace(f"{name}(", f"{other}(", 1) + " IS NULL")
             assert found in (None, admitted(call.format(f"c{at}a") + " IS NULL"))
+
+
+# --- numbers that are added up ----------------------------------------------------------------------------------------
+
+_OF_MOMENTS = [
+    *(f"{name}('{unit}', {{0}}, {{1}})" for name in ("date_diff", "date_sub") for unit in UNITS),
+    *(f"extract({part} FROM {of})" for part in PARTS for of in ("age({0}, {1})", "{0} - {1}", "age({0})")),
+    "extract(hour FROM {0} - TIMESTAMP '2021-02-03 04:05:06')", "extract(day FROM INTERVAL '40 days')", "{0} - {1}",
+]  # fmt: skip
+
+
+def ends(kind: str) -> tuple[str, ...]:
+    """The bounds of a column of a type, which are far from its extreme values."""
+    return ("2020-01-01", "2022-12-31") if kind in MOMENTS else ("0", "7") if kind == "VARCHAR" else ("-5", "5")
+
+
+POLICY = replace(HELD.policy, bounds={name: ends(kind) for name, kind in COLUMNS.items()})
+BOUNDED = Catalog(search=CATALOG.search, protected={TABLE: replace(HELD, policy=POLICY)})
+# Of types that are alike one.
+SUMMED = ["TINYINT", "BIGINT", "HUGEINT", "DECIMAL(5,2)", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"]
+
+
+def added(expression: str) -> Number | None:
+    """What is taken of a record for the sum of an expression; None where it is refused."""
+    asked = admit(f"SELECT sum({expression}) FROM t")
+    try:
+        decision = decide(asked, BOUNDED, table_functions(), AvailableReleases(), TODAY)
+    except DuckanonError:
+        return None
+    (question,) = decision.answers
+    found = [one.number for one, _ in question.measures if isinstance(one, Sums)]
+    return found[0] if found else None
+
+
+def check_ends(con: duckdb.DuckDBPyConnection, table: str, expressions: Sequence[str]) -> int:
+    """How many of the expressions can be added up: of no record more than the noise is made for is taken."""
+    written = 0
+    for expression in expressions:
+        number = added(expression)
+        if number is not None:
+            written += 1
+            taken = f"SELECT {number.sql} AS v FROM {table}"
+            ((low, high),) = con.execute(f"SELECT min(v), max(v) FROM ({taken})").fetchall()
+            assert low is None or 0 <= low <= high <= number.steps, expression
+    return written
+
+
+@pytest.mark.parametrize("name", sampled([*OPERATORS, *CALLS, "CAST"], every=6))
+def test_what_is_added_up_is_bounded(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    calls = {**CALLS, **OPERATORS, "CAST": CASTS}[name]
+    places = [KINDS.index(one) for one in SUMMED]
+    check_ends(con, "t", [call.format(f"c{at}a") for call in calls for at in places])
+
+
+def test_what_is_added_up_of_two_moments_is_bounded(pairs: duckdb.DuckDBPyConnection) -> None:
+    of = [(f"c{KINDS.index(a)}a", f"c{KINDS.index(b)}b") for a, b in product(MOMENTS, repeat=2)]
+    assert check_ends(pairs, "pairs", [one.format(*two) for one in _OF_MOMENTS for two in of]) > 40

@@ -65,6 +65,11 @@ def test_types_that_do_not_tell_values_apart_find_nothing(con: duckanon.Analyst,
     assert con.execute("SELECT spent_exact FROM privacy_budget()").fetchall() == before
 
 
+def test_days_and_moments_are_compared_as_one_type(con: duckanon.Analyst) -> None:
+    with pytest.raises(PolicyRefusal, match=r"date_trunc\('day', x\)"):
+        con.execute("SELECT count(*) FROM w JOIN days ON days.far = w.ts")
+
+
 def test_a_key_of_another_type_is_no_key(con: duckanon.Analyst) -> None:
     """Each side is cut, as where several rows of a unit meet several: else all orders of a unit would meet one."""
     joined = "SELECT count(*) FROM o a JOIN o b ON b.cust = a.cust AND b.okey = a.{}"

@@ -39,6 +39,7 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.moments import Duration
 from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import builtin, called
+from duckanon.rewrite.algebra.total import Scalar
 
 # The most steps between the bounds of what a statistic is of.
 MOST_STEPS = 10**13
@@ -56,11 +57,10 @@ _DIVIDED = "Numbers are divided by others than zero"
 # How many steps a quotient of two numbers of a record has, about.
 _STEPS_OF_RATIO = 10**6
 _MICROS = {"second": 10**6, "minute": 6 * 10**7, "hour": 36 * 10**8, "day": 864 * 10**8}
-# Parts of a date with few values, whatever the date.
-_PARTS = {
-    "quarter": (1, 4), "month": (1, 12), "day": (1, 31), "dayofweek": (0, 6), "isodow": (1, 7), "dayofyear": (1, 366),
-    "week": (1, 53), "hour": (0, 23), "minute": (0, 59),
-}  # fmt: skip
+# Parts of a date, or of the time between two, with few values.
+_PARTS = frozenset("quarter month day dayofweek isodow dayofyear week hour minute".split())
+# Those of the time between two moments: what they are parts of, and their unit.
+_OF_ELAPSED = {"day": (None, "day"), "hour": ("day", "hour"), "minute": ("hour", "minute")}
 
 
 TOO_FINE = (
@@ -136,8 +136,8 @@ class Leaves(Protocol):
     def condition(self, expr: Expr) -> str:
         """A condition on a record as SQL that cannot fail. Raises NotTotal."""
 
-    def part(self, expr: Expr) -> str:
-        """A part of a date, as SQL that cannot fail. Raises NotTotal."""
+    def part(self, expr: Expr) -> Scalar:
+        """A part of a date, or of the time between two, as SQL that cannot fail, with its span. Raises NotTotal."""
 
 
 def bounded(expr: Expr, leaves: Leaves) -> Bounded:
@@ -319,8 +319,7 @@ class _Reader:
         if len(arguments) != 1:
             raise NotBounded(_FOLLOWED)
         if name in _PARTS:
-            low, high = _PARTS[name]
-            return Bounded(low, high, Fraction(1), f"CAST({self._leaves.part(expr)} AS BIGINT)")
+            return self._part(name, expr, arguments[0])
         if name in _OF_TIMES:
             of = self.of(arguments[0])
             return _epoch(of) if name == "epoch" else _OF_TIMES[name](on_clocks(of, self._leaves.today))
@@ -329,6 +328,27 @@ class _Reader:
         if name in ("length", "strlen") and isinstance(arguments[0], Column):
             return self._leaves.length(name, arguments[0])
         raise NotBounded(_FOLLOWED)
+
+    def _part(self, name: str, expr: Expr, operand: Expr) -> Bounded:
+        """A part of a date, or of the time between two moments."""
+        elapsed = self._elapsed(operand)
+        if elapsed is not None and name in _OF_ELAPSED:
+            whole_of, unit = _OF_ELAPSED[name]
+            rest = elapsed if whole_of is None else _remainder(elapsed, _constant(_MICROS[whole_of], Fraction(1)))
+            return _whole_quotient(rest, _constant(_MICROS[unit], Fraction(1)))
+        found = self._leaves.part(expr)
+        assert found.span is not None
+        low, high = map(int, found.span)
+        return Bounded(low, high, Fraction(1), f"CAST({found.sql} AS BIGINT)")
+
+    def _elapsed(self, expr: Expr) -> Bounded | None:
+        """The microseconds between two moments of which one is a TIMESTAMP; None for another expression."""
+        if not isinstance(expr, Arithmetic) or expr.operator != "-" or shifted(expr, self._leaves.today) is not None:
+            return None
+        last, first = self.of(expr.left), self.of(expr.right)
+        if {last.kind, first.kind} not in ({TIMESTAMP}, {DATE, TIMESTAMP}):
+            return None
+        return replace(_added(_as_timestamp(last), -1, _as_timestamp(first)), kind=NUMBER)
 
     def _truncated(self, unit: str, of: Bounded) -> Bounded:
         """The start of the unit of time in which a date lies: a day, or of a moment a moment."""
@@ -560,9 +580,14 @@ def _absolute(one: Bounded) -> Bounded:
 
 
 def _divided(sql: str, low: int, by: int) -> str:
-    """The quotient of a number of at least `low`, rounded down, where DuckDB's own // goes towards zero."""
+    """The quotient of a number of at least `low`, rounded down, where DuckDB's own // goes towards zero.
+
+    Raises NotBounded for so large a divisor that a number which is moved by it may leave 64 bits.
+    """
     if by == 1:
         return sql
+    if by > _MOST:
+        raise NotBounded("Numbers are divided by 10^18 at most")
     below = low // by
     moved = sql if below == 0 else builtin("-", sql, f"({below * by})")
     found = builtin("//", moved, str(by))

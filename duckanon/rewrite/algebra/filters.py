@@ -90,6 +90,14 @@ def scalar(expr: Expr, types: Mapping[str, str], today: date) -> tuple[str, str]
     return found.sql, found.kind
 
 
+def part_of_time(expr: Expr, types: Mapping[str, str], today: date) -> Scalar:
+    """A part of a date, or of the time between two moments, with the least and the greatest that it can be.
+
+    Arguments as for `written`. Raises NotTotal.
+    """
+    return _Writer(types, today).scalar(expr)
+
+
 def is_total(condition: Expr, types: Mapping[str, str]) -> bool:
     """Whether a condition on records is proven not to fail."""
     try:

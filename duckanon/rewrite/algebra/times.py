@@ -24,6 +24,8 @@ UNITS = {
 }  # fmt: skip
 # What is taken of the time between two timestamps, and how much of it there is at most.
 PARTS = {"year": 10**6, "month": 11, "day": 10**9, "hour": 10**8, "minute": 59}
+# As much of an age, which has whole days and months.
+_PARTS_OF_AGE = {**PARTS, "day": 31, "hour": 23}
 # Timestamps between these are at most 2**63 microseconds apart.
 _NEAR = "140000-01-01 (BC)", "140000-12-31"
 # DATEs are moved by so many days, and by so much time, that they stay within a TIMESTAMP's range.
@@ -74,9 +76,9 @@ def _near(*ones: Scalar) -> tuple[str, list[str]]:
     return " AND ".join(met for met, _ in found), [moved for _, moved in found]
 
 
-def part(name: str, interval: str) -> Scalar:
-    """A part of an INTERVAL, as a number."""
-    most = Fraction(PARTS[name])
+def part(name: str, interval: str, *, of_age: bool = False) -> Scalar:
+    """A part of an INTERVAL, as a number. of_age: whether it is one by `age`."""
+    most = Fraction((_PARTS_OF_AGE if of_age else PARTS)[name])
     return Scalar(builtin("date_part", f"'{name}'", interval), "BIGINT", (-most, most))
 
 
