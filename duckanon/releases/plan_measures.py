@@ -45,7 +45,7 @@ class PlannedMeasures(PlannedConditions):
 
     @cached_property
     def _measures(self) -> Measures:
-        counted = any(
+        counted = self._counts_beside or any(
             one.name in ("records", "share") and not one.own and not self._is_of_values(one) for one in self._statistics
         )
         own = {name: self._conditions_of(name) for name in ("records", "units", "different")}
@@ -75,6 +75,11 @@ class PlannedMeasures(PlannedConditions):
         if not all(one.adds_up for one in found.all):
             self._check_single()
         return found
+
+    @property
+    def _counts_beside(self) -> bool:
+        """Whether records are counted though no statistic asks for that."""
+        return False
 
     def _conditions_of(self, name: str) -> dict[tuple[str, frozenset[Expr]], str | None]:
         """The columns and own conditions of all statistics of a name, each with its conditions as SQL."""

@@ -7,14 +7,18 @@ asked anew; so are shares. Which questions were answered is public, and all that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
+from fractions import Fraction
 from functools import cached_property, partial
 
-from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.releases import layout
+from duckanon.releases.aggregates_plan import Plan
 from duckanon.releases.key_filters import placed
 from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asked_of, is_named
-from duckanon.releases.measures import shared
+from duckanon.releases.measures import Measure, Sums, shared
 from duckanon.releases.mechanisms import forms
 from duckanon.releases.noise import NotOffered, columns_of, settle
 from duckanon.releases.noisy_aggregates import REFUSALS
@@ -38,22 +42,38 @@ def follows(context: RuleContext, node: Node) -> bool:
         return False
     grouped, found = asked
     stored = {fold(one): one for one in context.columns(found.table)}
+    for counted in (False, True):
+        try:
+            plan = Part(context, found, grouped, counted=counted)
+            day = context.releases.drawn(plan.question)
+            if day is None or not plan.is_part or _is_stored(context, found, grouped):
+                continue
+            new = grouped.over(plan.over, lambda name: stored.get(fold(name), name))
+        except REFUSALS:
+            continue
+        _settle(context, node, plan, new, day)
+        return True
+    return False
+
+
+def _is_stored(context: RuleContext, found: Aggregates, grouped: Grouped) -> bool:
+    """Whether a query was answered by itself: then it gets that answer again, not a part of a later one."""
     try:
-        plan = Part(context, found, grouped)
-        day = context.releases.drawn(plan.question)
-        if day is None or not plan.is_part:
-            return False
-        new = grouped.over(plan.over, lambda name: stored.get(fold(name), name))
+        return context.releases.drawn(Plan(context, found, grouped).question) is not None
     except REFUSALS:
         return False
+
+
+def _settle(context: RuleContext, node: Node, plan: Part, new: Node, day: date) -> None:
+    """Replace a SELECT by the same over a stored answer. day: on which that was drawn."""
+    table = plan.table
     is_result = node is context.bound.query
     noisy, note = (plan.noisy, plan.note(new)) if is_result else ([], None)
     context.replace(node, new)
-    settle(context, found.table, plan.question, plan.kind, plan.words, plan.counted, noisy, note)
+    settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy, note)
     whole = "an answer that is stored" if context.bound.opened else f"the answer to: {plan.question.words}"
     free = f"Free: it is a part of {whole}, drawn on {day.isoformat()}. "
     context.steps[-1] = replace(context.steps[-1], reason=free + context.steps[-1].reason + plan.cut)
-    return True
 
 
 def _shown(at: int) -> str:
@@ -62,16 +82,22 @@ def _shown(at: int) -> str:
 
 
 class Part(ByKeys):
-    """How a query is a part of an answer by all its keys and the columns of its conditions."""
+    """How a query is a part of an answer by all its keys and the columns of its conditions.
 
-    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped) -> None:
+    counted: whether that answer has counts of records beside sums. They cost nothing: all come from the same totals.
+    """
+
+    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped, *, counted: bool) -> None:
+        self._counted_too = counted
         protected = context.protected(found.table)
         public = {fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)}
         keys = {one: key for one in public if (key := key_of(protected, one)) is not None}
         known = {one for one, key in keys.items() if key.sought is None}
         super().__init__(context, found, grouped, frozenset(known))
         self._check_found()
-        if not self._hidden or any(one.name not in ("records", "sum", "avg") for one in self._statistics):
+        if any(one.name not in ("records", "sum", "avg") for one in self._statistics):
+            raise NotOffered(OTHERWISE)
+        if not (self._is_as_exact if counted else self._hidden):
             raise NotOffered(OTHERWISE)
         # What is written over the answer runs as an analyst's text, which has no functions by their full names.
         texts = [*map(self._key, found.keys), *self._tests, *self._key_conditions.values()]
@@ -91,6 +117,26 @@ class Part(ByKeys):
             raise NotOffered(OTHERWISE)
         assert self._protected.stored is not None
         self._check_named(hidden, self._protected.stored.path[0])
+
+    @property
+    def table(self) -> TableName:
+        """Of the records."""
+        return self._table
+
+    @property
+    def _counts_beside(self) -> bool:
+        return self._counted_too
+
+    @property
+    def _is_as_exact(self) -> bool:
+        """Whether the sums have the noise that they would have without the counts."""
+        beside = [one for one, _ in self.question.measures if isinstance(one, Sums) and one.missing]
+        if len(beside) != 1 or any(one.name == "records" and not self._is_of_values(one) for one in self._statistics):
+            return False
+        alone = [Sums(one.number, one.squares) if isinstance(one, Sums) else one for one in self._measures.all]
+        fresh = replace(self.question, measures=self._shared(alone))
+        pairs = zip(self.question.measures, fresh.measures, strict=True)
+        return all(self.question.noise(one) == fresh.noise(other) for (one, _), (other, _) in pairs)
 
     @property
     def _hidden(self) -> bool:
@@ -113,13 +159,16 @@ class Part(ByKeys):
     @cached_property
     def question(self) -> AggregatesQuestion:
         assert self._policy.per_query is not None
-        renyi = self._protected.renyi
-        measures = shared(self._measures.all, self._policy.contributions, is_alone=self._is_alone, renyi=renyi)
         return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, self._where.filters),
             keys=self._bases,
-            measures=measures,
+            measures=self._shared(self._measures.all),
         )
+
+    def _shared(self, measures: Sequence[Measure]) -> tuple[tuple[Measure, Fraction], ...]:
+        """Measures with their shares of the price."""
+        rows, renyi = self._policy.contributions, self._protected.renyi
+        return shared(measures, rows, is_alone=self._is_alone, renyi=renyi)
 
     def _key(self, expr: Expr) -> str:
         """Over the answer's own columns."""
@@ -164,6 +213,8 @@ class Part(ByKeys):
     @property
     def cut(self) -> str:
         """Where the conditions come after a sample of a unit's records."""
+        if not self._hidden:
+            return ""
         if self.question.privacy_unit is None:
             return " Records whose values in a condition are outside of the columns' domains do not count."
         return (

@@ -50,7 +50,7 @@ def test_the_report(path: Path) -> None:
     (point,) = facts.Facts._budget_points(found)
     assert point.text == (
         "people: 0 of 1.647901930005 (Rényi divergences of order 9.1; epsilon 3, delta 1e-6) is spent, "
-        "1.647901930005 is left."
+        "1.647901930005 is left: about 164 more counts at 0.01 each, within 42 of the truth."
     )
 
 

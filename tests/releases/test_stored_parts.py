@@ -26,6 +26,8 @@ PARTS = (
     "SELECT sex, count(*) FILTER (WHERE state = 'GA'), count(*) FILTER (WHERE state = 'NY') FROM persons GROUP BY sex",
     "SELECT state, count(*) AS n FROM persons WHERE sex = 'm' GROUP BY state HAVING count(*) > 30 ORDER BY n, state",
     "SELECT state, sum(income), avg(income), count(*) FROM persons WHERE sick AND score IS NOT NULL GROUP BY state",
+    "SELECT state, sick, sum(income) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
+    "SELECT state, avg(income) FROM persons WHERE NOT sick AND score IS NOT NULL GROUP BY state",
 )
 # Several cells a row would be wider than a new answer; others are by other columns, or of other records.
 OTHERS = (
@@ -38,6 +40,8 @@ OTHERS = (
     "SELECT state, avg((sex = 'f')::INT) FROM persons WHERE sick GROUP BY state",
     "SELECT state, count(*) FILTER (WHERE income > 3) FROM persons WHERE sex = 'f' GROUP BY state",
     "SELECT state, count(score) FROM persons WHERE sex = 'f' GROUP BY state",
+    "SELECT state, sick, count(*) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
+    "SELECT state, sick, sum(income), stddev(income) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
 )
 
 
@@ -90,6 +94,29 @@ def test_its_interval_is_no_wider_than_that_of_a_new_answer(tmp_path: Path, anal
             assert stored.within is not None
             assert new.within is not None
             assert stored.within <= new.within
+
+
+def test_a_sum_beside_a_count_is_as_near_to_the_truth_as_alone(tmp_path: Path, analyst: Analyst) -> None:
+    """It was charged again, though the count beside it costs nothing."""
+    other = tmp_path / "other"
+    other.mkdir()
+    asked = "SELECT state, sick, high(sum(income)) - low(sum(income)) FROM persons WHERE score IS NOT NULL GROUP BY ALL"
+    with duckanon.connect(made(other, ""), role="analyst") as fresh:
+        before = spent(analyst)
+        assert rows(analyst, asked) == rows(fresh, asked)
+        assert spent(analyst) == before
+        assert spent(fresh)[1] == 1
+
+
+def test_an_answer_of_its_own_stays(tmp_path: Path) -> None:
+    """It was another one as soon as an answer was bought of which it is a part."""
+    with duckanon.connect(made(tmp_path, ""), role="analyst") as con:
+        alone = [PARTS[0], "SELECT state, sum(income) FROM persons GROUP BY state"]
+        first = [con.execute(one).fetchall() for one in alone]
+        for sql in (EARLIER[0], "SELECT state, count(*), sum(income) FROM persons GROUP BY state"):
+            con.execute(sql).fetchall()
+        assert [con.execute(one).fetchall() for one in alone] == first
+        assert spent(con)[1] == 4
 
 
 def test_the_cut_is_named(tmp_path: Path) -> None:

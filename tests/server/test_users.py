@@ -13,6 +13,7 @@ import pytest
 from psycopg import errors
 from typer.testing import CliRunner
 
+import duckanon
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.commands import app
 from duckanon.server import tries
@@ -95,6 +96,16 @@ def test_a_failed_write_leaves_the_file_as_it_was(database: Path, monkeypatch: p
         users.add("bob", "analyst", "long enough")
     assert users.path.read_bytes() == before
     assert sorted(one.name for one in database.parent.glob("*.users*")) == [users.path.name]
+
+
+def test_an_allotment_is_said_in_the_unit_of_its_ledger(tmp_path: Path) -> None:
+    """It was said as an epsilon, which it is not in a population with a delta."""
+    path = tmp_path / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        con.execute("CREATE TABLE persons AS SELECT i AS person FROM range(9) r(i)").fetchall()
+        con.execute("SELECT protect('persons', population := 'p', epsilon := 3, delta := 1e-6)").fetchall()
+    said = run("user", "add", path, "bob", "--role", "analyst", "--epsilon", "0.1", "--of", "p")
+    assert said == (0, "bob is added as analyst, who may spend 0.1 (Rényi divergence of order 9.1) on p.\n")
 
 
 def test_an_allotment_holds_beside_the_budget(database: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor, log2
+from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from duckanon.engines.marginals.residual_spaces import Table, part_of_a_cell, pr
 from duckanon.engines.marginals.workload import Workload
 from duckanon.errors import InvalidInput
 
-# Charges are multiples of a power of two, at most this power of two below an equal share of the whole.
-_BITS = 16
+# Charges are multiples of a power of ten, so many digits below an equal share of the whole: so prices are decimals.
+_DIGITS = 5
 
 
 def plan(workload: Workload, rho: Fraction) -> Plan:
@@ -68,8 +68,8 @@ def _least_charges(workload: Workload, errors: Iterable[Mapping[Table, float]]) 
 
 
 def _measured(workload: Workload, charges: Charges, rounded: Any) -> Plan:
-    """The plan with these charges, rounded to multiples of a power of two, so that their sum is a short fraction."""
-    step = Fraction(2) ** (floor(log2(sum(charges.values()) / len(charges))) - _BITS)
+    """The plan with these charges, rounded to multiples of a power of ten, so that their sum is a short decimal."""
+    step = Fraction(10) ** (floor(log10(sum(charges.values()) / len(charges))) - _DIGITS)
     multiples = {table: rounded(charge / step) for table, charge in charges.items()}
     return Plan(workload, {table: 1 / (2 * step * each) for table, each in multiples.items() if each})
 

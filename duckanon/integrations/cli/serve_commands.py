@@ -85,7 +85,11 @@ def add(
     role: Annotated[Role, typer.Option("--role", help="What the user may do.")],
     epsilon: Annotated[
         str | None,
-        typer.Option("--epsilon", metavar="E", help="The most that the user may spend, in all, of a budget:"),
+        typer.Option(
+            "--epsilon",
+            metavar="E",
+            help="The most that the user may spend, in all, of a budget, in the unit of its ledger:",
+        ),
     ] = None,
     of: Annotated[str | None, typer.Option("--of", metavar="POPULATION", help="that of this population.")] = None,
 ) -> None:
@@ -103,11 +107,11 @@ def add(
         if not path.is_file():
             raise InvalidInput(f"There is no database {path}: name a DuckDB file that is there.")
         password = asked_password(name)
+        limit = ""
         if epsilon is not None and of is not None:
             # First of all: nobody can log in before the limit holds.
-            _allot(path, name, epsilon, of)
+            limit = f", who may spend {_allotted(path, name, epsilon, of)} on {of}"
         is_new = UserFile(path).add(name, role.value, password)
-        limit = f", who may spend epsilon {epsilon} on {of}" if epsilon is not None else ""
         inform(f"{name} {'is added as' if is_new else 'is now'} {role.value}{limit}.")
 
 
@@ -164,13 +168,17 @@ def asked_password(name: str) -> str:
     return password
 
 
-def _allot(path: Path, name: str, epsilon: str, population: str) -> None:
+def _allotted(path: Path, name: str, epsilon: str, population: str) -> str:
+    """Allot a part of a budget to a user. Returns it in words, in the unit of the population's ledger."""
     from duckanon.accounting import epsilon as exactly
     from duckanon.connection import connect
     from duckanon.functions.udf import Instance
+    from duckanon.governance.budgets import in_words
     from duckanon.governance.instance import governance_of
 
     with connect(path, role="steward") as con:
         ((database,),) = con.execute("SELECT current_database()").fetchall()
         governance = governance_of(Instance(con._con).identity, con._con)
-        governance.decisions.allot(database, name, population, exactly(epsilon, "--epsilon"))
+        amount = exactly(epsilon, "--epsilon")
+        governance.decisions.allot(database, name, population, amount)
+        return in_words(amount, governance.ledger.state(database).populations[population].renyi)

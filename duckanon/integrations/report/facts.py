@@ -98,7 +98,8 @@ class Facts:
                 if one["promise"] is None
                 else f" (Rényi divergences of order {one['order_exact']}; {one['promise']})"
             )
-            text = f"{one['population']}: {spent} of {unit}{whole}{of} is spent, {left} is left."
+            words = f": {one['left_in_words']}" if one["left_in_words"] else ""
+            text = f"{one['population']}: {spent} of {unit}{whole}{of} is spent, {left} is left{words}."
             found.append(Point(Fraction(spent) > Fraction(whole), text))
         for whose, spent, charges in self.unlimited:
             found.append(

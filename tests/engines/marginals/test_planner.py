@@ -45,6 +45,12 @@ def shares_of(found: Plan) -> np.ndarray:
     return np.array([float(found.charges.get(space, 0) / found.rho) for space in found.workload.spaces])
 
 
+def test_charges_are_short_decimals() -> None:
+    """A ledger that had charged one plan said what is left in fractions of 838,860,800."""
+    for found in (plan(all_tables(NINE, 2), RHO), plan_within(all_tables(NINE[:3], 2), [Fraction(97)] * 6)):
+        assert (found.rho * 10**10).denominator == 1
+
+
 @given(workloads(), st.fractions(Fraction(1, 1000), 10, max_denominator=1000))
 def test_charges_are_exact_and_errors_are_as_near_to_the_least_as_said(workload: Workload, rho: Fraction) -> None:
     found = plan(workload, rho)

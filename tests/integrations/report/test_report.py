@@ -113,7 +113,7 @@ def plain(text: str) -> str:
 
 def test_it_tells_policies_budgets_and_charges_exactly(text: str) -> None:
     said = plain(text)
-    assert "all: 0 of epsilon 1 is spent, 1 is left." in said
+    assert "all: 0 of epsilon 1 is spent, 1 is left: about 3 more counts at 1/3 each, within " in said
     assert "main.people has no budget: 1 charge of epsilon 1/3 in all." in said
     assert "visits has no budget: 1 charge of epsilon 0.1 in all." in said
     assert "charge: dp_group_sizes('people', 'zip', epsilon := '1/3'" in said
