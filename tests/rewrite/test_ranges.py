@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -67,8 +68,13 @@ def found(condition: str, zone: str) -> dict[str, Range]:
     seen: list[dict[str, Range]] = []
     today = Now.at(datetime(2026, 2, 28, 15), UTC if zone == "UTC" else ZoneInfo(zone))
     statement = admit(f"SELECT date_trunc('month', ts), count(*) FROM t WHERE {condition} GROUP BY 1")
+
+    def kept(*given: Any) -> dict[str, Range]:
+        seen.append(ranges(*given))
+        return seen[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_keys, "ranges", lambda *given: seen.append(ranges(*given)) or seen[-1])
+        patch.setattr(plan_keys, "ranges", kept)
         decide(statement, CATALOG, table_functions(), AvailableReleases(), today)
     return seen[0]
 
