@@ -29,7 +29,17 @@ from duckanon.rewrite.algebra.bounds import (
     truncation,
     weeks,
 )
-from duckanon.rewrite.algebra.constants import MOVED_BY, NUMBER, ZONED, folded, in_sql, is_of_days, literal, type_name
+from duckanon.rewrite.algebra.constants import (
+    MOVED_BY,
+    NUMBER,
+    ZONED,
+    duration,
+    folded,
+    in_sql,
+    is_of_days,
+    literal,
+    type_name,
+)
 from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Constant, Expr, Function
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.moments import Duration
@@ -147,17 +157,34 @@ def _truncated(columns: Columns, expr: Expr) -> _Values | None:
 
 def _as_moments(columns: Columns, unit: str, starts: _Values) -> _Values:
     """Starts of units of time, which the session's clocks show, as the moments that they are."""
-    zone = zones.session_zone(columns.today)
+    return _as_moments_of(str(zones.session_zone(columns.today)), unit, starts)
+
+
+def _as_moments_of(zone: str, unit: str, starts: _Values) -> _Values:
     value = f"timezone('{zone}', CAST({starts.value} AS TIMESTAMP))"
-    is_fine = zone == "UTC" or (unit in (*_START_OF, "hour") and _are_different(str(zone), unit, starts.of))
+    is_fine = zone == "UTC" or (unit in (*_START_OF, "hour") and _are_different(zone, unit, starts.of))
     refused = "" if is_fine else _NO_MOMENTS.format(unit=unit, zone=zone)
     return replace(starts, value=value, of_moments=True, refused=refused)
 
 
 _NO_MOMENTS = (
-    "In the session's time zone clocks are put forward, so a {unit} is left out, or it is shorter than an hour: write "
-    "date_trunc('{unit}', x AT TIME ZONE '{zone}') with the column for x."
+    "In {zone} clocks are put forward, so a {unit} is left out, or it is shorter than an hour: write "
+    "date_trunc('{unit}', x AT TIME ZONE '{zone}') with the column for x, and nothing around it."
 )
+
+
+def _in_zone(columns: Columns, expr: Expr) -> _Values | None:
+    """A start of a unit of time on the clocks of a zone, brought back to a moment; None for anything else."""
+    name, arguments = called(expr)
+    cut = truncation(arguments[1]) if name == "timezone" and len(arguments) == 2 else None
+    named = folded(arguments[0], columns.today) if cut is not None else None
+    zone = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
+    if cut is None or zone is None:
+        return None
+    of = known(cut[1], columns)
+    if of.kind == ZONED:
+        return None
+    return _as_moments_of(zone, cut[0], _starts(cut[0], of))
 
 
 def _are_different(zone: str, unit: str, of: Bounded) -> bool:
@@ -291,14 +318,14 @@ def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
     Buckets of months begin with January 2000, others with its first Monday.
     """
     name, arguments = called(expr)
-    width = folded(arguments[0], columns.today) if name == "time_bucket" and len(arguments) == 2 else None
-    if width is None or not isinstance(width.value, Duration):
+    width = duration(folded(arguments[0], columns.today)) if name == "time_bucket" and len(arguments) == 2 else None
+    if width is None:
         return None
     of = known(arguments[1], columns)
     if of.kind != ZONED:
-        return _buckets(width.value, of)
+        return _buckets(width, of)
     # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
-    found = _buckets(width.value, replace(of, kind=TIMESTAMP))
+    found = _buckets(width, replace(of, kind=TIMESTAMP))
     return replace(found, value=f"timezone('UTC', {found.value})")
 
 
@@ -324,7 +351,7 @@ _MICROS_OF_HOUR = 3_600_000_000
 _MICROS_OF_DAY = 24 * _MICROS_OF_HOUR
 # 2000-01-03, in days since 1970.
 _FIRST_MONDAY = 10_959
-_READERS = (_named, _written, _truncated, _first_days, _last_days, _bucketed)
+_READERS = (_named, _written, _truncated, _in_zone, _first_days, _last_days, _bucketed)
 # A directive of a format that names one part of a date, that part, and one date or time with each of its values.
 _PARTS_WRITTEN = {
     "%m": ("month", "DATE '1999-12-01' + to_months(CAST({} AS INTEGER))"),

@@ -43,6 +43,8 @@ KEYS = [
     "date_trunc('day', zoned AT TIME ZONE 'Africa/Cairo')::date",
     "date_trunc('month', ts AT TIME ZONE 'UTC' AT TIME ZONE 'America/New_York')::date",
     "date_trunc('day', ts AT TIME ZONE 'Europe/Berlin')",
+    "date_trunc('week', zoned::timestamptz AT TIME ZONE 'America/New_York') AT TIME ZONE 'America/New_York'",
+    "date_trunc('month'::text, timezone('Africa/Cairo'::text, zoned)) AT TIME ZONE 'Africa/Cairo'",
     "hour(date_trunc('day', zoned) AT TIME ZONE 'America/New_York')",
     "CAST(date_trunc('day', zoned) AT TIME ZONE 'Asia/Kolkata' AS DATE)",
     "extract(hour FROM zoned AT TIME ZONE 'America/New_York')",

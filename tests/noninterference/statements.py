@@ -57,6 +57,8 @@ _TOTAL = (
     "strftime(born, '%Y-%m') = '1999-02'", "date(seen) = DATE '2024-01-01'", "trunc(age) > {i}", "epoch(born) < {i}",
     "age = ANY (ARRAY[{i}, 18])", "age <> ALL ('{1,18}'::int[])", "sex = ANY ('{x,y}')", "age IN (VALUES (1), ({i}))",
     "age >= ALL ([{i}, 7])", "seen::date = to_timestamp({i}e8)::date", "hour(seen) = extract(hour FROM now())",
+    "hour(seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Kolkata') = {i}",
+    "seen AT TIME ZONE 'Europe/Berlin' < '2024-03-31 0{i}:30:00+00'",
     "week(born) = {i}", "upper(m) = 'A'", "pid = hid", "d > 3.335", "starts_with(name, 'a')",
 )  # fmt: skip
 

@@ -237,6 +237,13 @@ def _interval(value: Value, unit: str) -> Value | None:
     return None if found is None else Value(found, "INTERVAL")
 
 
+def duration(value: Value | None) -> Duration | None:
+    """A constant as a span of time, which may be written as a text; None for anything else."""
+    if value is not None and value.kind == TEXT:
+        value = _interval(value, "")
+    return value.value if value is not None and isinstance(value.value, Duration) else None
+
+
 def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
     """The sum, difference, product or quotient of two constants, as DuckDB computes it; None where it is not."""
     left, right = one.value, other.value

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from duckanon.rewrite.algebra import zones
 from duckanon.rewrite.algebra.constants import NOTHING, TEXT, ZONED, NotTotal, Value, folded
 from duckanon.rewrite.algebra.expressions import And, Between, Column, Comparator, Comparison, Expr
 from duckanon.rewrite.algebra.moments import read_date, read_timestamp
-from duckanon.rewrite.algebra.scalars import instant
+from duckanon.rewrite.algebra.scalars import called, instant
 
 _MICRO, _DAY = timedelta(microseconds=1), timedelta(days=1)
 _TURNED: Mapping[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
@@ -38,26 +39,59 @@ def ranges(conditions: Iterable[Expr], types: Mapping[str, str], today: date) ->
     """By folded column. types: of the columns; today: what `current_date` stands for, with the session's zone."""
     found: dict[str, Range] = {}
     for one in conditions:
-        for column, operator, constant in _compared(one):
-            kind = types.get(column.name, "")
-            at = _moment(constant, kind, today) if kind in ("DATE", "TIMESTAMP", ZONED) else None
-            if at is not None:
-                found[column.name] = found.get(column.name, Range()).met(_range(operator, at, kind))
+        for left, operator, constant in _compared(one):
+            column, zone = _on_clocks(left, today)
+            kind = "" if column is None else types.get(column.name, "")
+            if column is None or kind not in ("DATE", "TIMESTAMP", ZONED):
+                continue
+            if zone:
+                met = _in_zone(operator, _moment(constant, "TIMESTAMP", today), zone) if kind == ZONED else None
+            else:
+                at = _moment(constant, kind, today)
+                met = None if at is None else _range(operator, at, kind)
+            if met is not None:
+                found[column.name] = found.get(column.name, Range()).met(met)
     return found
 
 
-def _compared(condition: Expr) -> list[tuple[Column, Comparator, Expr]]:
-    """The comparisons of a column with something else that a condition implies."""
+def _compared(condition: Expr) -> list[tuple[Expr, Comparator, Expr]]:
+    """The comparisons that a condition implies, each in both directions."""
     match condition:
         case And(left, right):
             return [*_compared(left), *_compared(right)]
-        case Between(Column() as column, low, high, symmetric=False):
-            return [(column, ">=", low), (column, "<=", high)]
-        case Comparison(operator, Column() as column, constant) if operator in _TURNED:
-            return [(column, operator, constant)]
-        case Comparison(operator, constant, Column() as column) if operator in _TURNED:
-            return [(column, _TURNED[operator], constant)]
+        case Between(operand, low, high, symmetric=False):
+            return [(operand, ">=", low), (operand, "<=", high)]
+        case Comparison(operator, left, right) if operator in _TURNED:
+            return [(left, operator, right), (right, _TURNED[operator], left)]
     return []
+
+
+def _on_clocks(expr: Expr, today: date) -> tuple[Column | None, str]:
+    """A column, and the zone whose clocks are compared; no column for anything else."""
+    if isinstance(expr, Column):
+        return expr, ""
+    name, arguments = called(expr)
+    if name != "timezone" or len(arguments) != 2 or not isinstance(arguments[1], Column):
+        return None, ""
+    try:
+        named = folded(arguments[0], today)
+    except NotTotal:
+        return None, ""
+    zone = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
+    return (arguments[1], zone) if zone else (None, "")
+
+
+def _in_zone(operator: Comparator, clock: datetime | None, zone: str) -> Range | None:
+    """The moments at which what clocks of a zone show compares so with a time: from the first of these on."""
+    if clock is None:
+        return None
+    plain = _range(operator, clock, "TIMESTAMP")
+    try:
+        low = None if plain.low is None else min(zones.moments_of(plain.low, zone))
+        high = None if plain.high is None else max(zones.moments_of(plain.high, zone))
+    except OverflowError:
+        return None
+    return Range(low, high)
 
 
 def _moment(constant: Expr, kind: str, today: date) -> datetime | None:

@@ -212,14 +212,14 @@ class Scalars:
 
     def _bucket(self, width: Expr, operand: Expr) -> Scalar:
         """The start of the bucket in which a moment lies. Dates beyond 290,000 years count as infinite."""
-        of, by = self.scalar(operand), self.constant(width)
+        of, by = self.scalar(operand), constants.duration(self.constant(width))
         one = _in_utc(of)
-        if one.kind not in times.TIMES or by is None or not isinstance(by.value, Duration):
+        if one.kind not in times.TIMES or by is None:
             raise NotTotal("time_bucket takes a constant INTERVAL, and a date or a timestamp.")
-        micros = by.value.days * 86_400_000_000 + by.value.micros
-        if (by.value.months > 0) == (micros > 0) or min(by.value.months, micros) < 0:
+        micros = by.days * 86_400_000_000 + by.micros
+        if (by.months > 0) == (micros > 0) or min(by.months, micros) < 0:
             raise NotTotal("time_bucket takes a time of months alone, or one of days and parts of a day.")
-        written = times.interval(by.value)
+        written = times.interval(by)
         found = _or_infinite(one, one.kind, lambda moved: builtin("time_bucket", written, moved))
         # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
         is_moment = of.kind == ZONED or of.is_moment

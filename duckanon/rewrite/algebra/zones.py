@@ -59,6 +59,12 @@ def moment_of(clock: datetime, zone: tzinfo | None) -> datetime | None:
     return found.replace(tzinfo=None)
 
 
+def moments_of(clock: datetime, zone: str) -> list[datetime]:
+    """The moments in UTC at which clocks of a zone show a time: two where they are changed."""
+    own = zone_named(zone)
+    return [clock.replace(tzinfo=own, fold=one).astimezone(UTC).replace(tzinfo=None) for one in (0, 1)]
+
+
 def clock_ends(zone: str, low: int, high: int) -> tuple[int, int]:
     """The first and the last time that clocks of a zone show between two moments, all in microseconds since 1970.
 
@@ -70,10 +76,7 @@ def clock_ends(zone: str, low: int, high: int) -> tuple[int, int]:
 
 def moment_ends(zone: str, low: int, high: int) -> tuple[int, int]:
     """The first and the last moment at which clocks of a zone show a time between two. Raises OverflowError."""
-    own = zone_named(zone)
-    return _moved_ends(
-        low, high, lambda at: [at.replace(tzinfo=own, fold=one).astimezone(UTC).replace(tzinfo=None) for one in (0, 1)]
-    )
+    return _moved_ends(low, high, lambda at: moments_of(at, zone))
 
 
 def _moved_ends(low: int, high: int, moved: Callable[[datetime], list[datetime]]) -> tuple[int, int]:

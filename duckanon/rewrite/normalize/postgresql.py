@@ -7,8 +7,10 @@
     '{1,2}'::int[]                               CAST([1, 2] AS int[])
     x::jsonb                                     CAST(x AS JSON)
 
-DuckDB fails on each of the former, so nothing that runs there is changed. A function of a user that has one of these
-names stays as it is.
+and without its cast date_trunc('month'::text, x), as drivers write a parameter.
+
+DuckDB fails on each of the former, or means the same, so nothing that runs there is changed. A function of a user that
+has one of these names stays as it is.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ def as_duckdb(query: Node, macros: Collection[str]) -> None:
 
     Raises UnsupportedQuery for a text or a format of a date that is not read.
     """
+    for one in [each for each in nodes_of(query, exp.Cast) if _is_plain_text(each)]:
+        _without_cast(one, macros)
     for one in nodes_of(query, exp.Anonymous, exp.Cast):
         if isinstance(one, exp.Cast):
             new = _cast(one)
@@ -46,6 +50,25 @@ def as_duckdb(query: Node, macros: Collection[str]) -> None:
         if new is not None:
             stands_for(new, one)
             one.replace(new)
+
+
+def _is_plain_text(cast: Node) -> bool:
+    """Whether it is a constant text that is cast to a text."""
+    return isinstance(cast.this, exp.Literal) and cast.this.is_string and cast.to.is_type("text", "varchar")
+
+
+def _without_cast(cast: Node, macros: Collection[str]) -> None:
+    """Write the unit or the format of a function of dates without its cast to a text, in place."""
+    call, text = cast.parent, str(cast.this.this)
+    if isinstance(call, exp.TimestampTrunc | exp.DateTrunc) and cast.arg_key == "unit" and text.isalpha():
+        cast.replace(exp.Var(this=text.upper()))
+    elif isinstance(call, exp.Anonymous) and fold(call.name) in _WITH_TEXTS and fold(call.name) not in macros:
+        cast.replace(cast.this)
+
+
+_WITH_TEXTS = frozenset(
+    {"date_part", "datepart", "date_diff", "datediff", "date_sub", "datesub", "datetrunc", "strftime", "to_char"}
+)
 
 
 def _texts(call: Node, places: slice) -> list[str] | None:

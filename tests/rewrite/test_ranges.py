@@ -1,0 +1,98 @@
+"""Between which moments columns lie by what WHERE says: no record that it leaves lies outside, and bounds are near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import pytest
+
+from duckanon.catalog.names import TableName
+from duckanon.catalog.policy import Policy
+from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.releases import plan_keys
+from duckanon.releases.available import AvailableReleases
+from duckanon.rewrite.admit import admit
+from duckanon.rewrite.algebra.moments import Now
+from duckanon.rewrite.algebra.ranges import Range, ranges
+from duckanon.rewrite.decide import decide
+from duckanon.specification import table_functions
+from tests.rewrite.test_zones import ZONES
+
+TYPES = {"day": "DATE", "ts": "TIMESTAMP", "zoned": "TIMESTAMP WITH TIME ZONE", "n": "BIGINT"}
+HELD = Protected(
+    Policy(
+        Fraction(4),
+        population="t",
+        per_query=Fraction(1),
+        public=("ts",),
+        bounds={"ts": ("2024-01-01 00:00:00", "2024-12-31 00:00:00")},
+    ),
+    Stored(("x", "main", "t"), TYPES),
+)
+CATALOG = Catalog(search=[("x", "main")], protected={TableName("x", "main", "t"): HELD})
+ROWS = """
+CREATE TABLE t AS SELECT (TIMESTAMP '2024-01-01' + to_seconds(i * 900))::DATE AS day,
+  TIMESTAMP '2024-01-01' + to_seconds(i * 900) AS ts,
+  TIMESTAMPTZ '2024-01-01 00:00:00+00' + to_seconds(i * 900) AS zoned,
+  i AS n FROM range(35040) r(i)
+"""
+CONDITIONS = [
+    "day >= '2024-03-30' AND day < '2024-04-02'",
+    "day = DATE '2024-03-31' AND n > 5",
+    "day > TIMESTAMP '2024-03-31 10:00:00' AND day <= TIMESTAMP '2024-06-01 01:00:00'",
+    "ts BETWEEN '2024-03-31T00:00:00Z' AND TIMESTAMP '2024-03-31 02:30:00'",
+    "'2024-10-27 01:00:00' < ts AND DATE '2024-10-28' > ts",
+    "zoned >= '2024-03-31 00:00:00' AND zoned < '2024-04-01'",
+    "zoned >= '2024-10-27' AND zoned <= '2024-10-27 04:30:00+00'",
+    "zoned AT TIME ZONE 'Europe/Berlin' BETWEEN '2024-10-27 02:15:00' AND '2024-10-27 02:45:00'",
+    "zoned AT TIME ZONE 'Europe/Berlin' >= '2024-03-31 02:30:00' AND zoned AT TIME ZONE 'UTC' < '2024-04-01'",
+    "zoned AT TIME ZONE 'Africa/Cairo' < TIMESTAMP '2024-04-26 00:30:00' AND zoned > '2024-04-25 00:00:00+00'",
+]
+NOT_KNOWN = ["ts >= '2024-01-01' OR n = 1", "NOT ts < '2024-01-01'", "n > 5", "ts <> '2024-01-01'", "ts IS NULL"]
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as made:
+        made.execute(ROWS)
+        yield made
+
+
+def found(condition: str, zone: str) -> dict[str, Range]:
+    """What a question about the table asks for."""
+    seen: list[dict[str, Range]] = []
+    today = Now.at(datetime(2026, 2, 28, 15), UTC if zone == "UTC" else ZoneInfo(zone))
+    statement = admit(f"SELECT date_trunc('month', ts), count(*) FROM t WHERE {condition} GROUP BY 1")
+
+    def kept(*given: Any) -> dict[str, Range]:
+        seen.append(ranges(*given))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_keys, "ranges", kept)
+        decide(statement, CATALOG, table_functions(), AvailableReleases(), today)
+    return seen[0]
+
+
+@pytest.mark.parametrize("zone", ZONES[:4])
+def test_all_records_lie_within(con: duckdb.DuckDBPyConnection, zone: str) -> None:
+    con.execute(f"SET TimeZone = '{zone}'")
+    for condition in CONDITIONS:
+        ((column, within),) = found(condition, zone).items()
+        of = "timezone('UTC', zoned)" if column == "zoned" else f"{column}::TIMESTAMP"
+        ((least, most),) = con.execute(f"SELECT min({of}), max({of}) FROM t WHERE {condition}").fetchall()
+        assert within.low is not None or "<" in condition
+        for end, record in ((within.low, least), (within.high, most)):
+            assert end is None or abs(end - record) <= timedelta(days=1 if column == "day" else 0, hours=1), condition
+        assert within.low is None or within.low <= least, condition
+        assert within.high is None or within.high >= most, condition
+
+
+@pytest.mark.parametrize("condition", NOT_KNOWN)
+def test_others_say_nothing(condition: str) -> None:
+    assert found(condition, "UTC") == {}
