@@ -184,7 +184,7 @@ class PlannedConditions(PlannedQuantities):
 
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
-        met = self._met(*wheres)
+        met = self._events_met(*wheres)
         events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
         of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
         if self._is_grouped:
@@ -197,7 +197,7 @@ class PlannedConditions(PlannedQuantities):
         """Conditions on the answer's own rows, where others stand beside them."""
         return ()
 
-    def _met(self, *wheres: frozenset[Expr]) -> list[tuple[int, int]]:
+    def _events_met(self, *wheres: frozenset[Expr]) -> list[tuple[int, int]]:
         """The events that hold where all of several conditions do, as their families and their places in these.
 
         In the other cells of an event that follows there is nothing but noise.
