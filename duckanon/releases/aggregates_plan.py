@@ -16,8 +16,8 @@ from duckanon.releases.exclusions import excludes
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.measures import Number
 from duckanon.releases.numbers import rounding
+from duckanon.releases.plan_conditions import COVARIANCE, SUMMED
 from duckanon.releases.plan_measures import PlannedMeasures
-from duckanon.releases.plan_quantities import COVARIANCE, SUMMED
 from duckanon.releases.statistics import (
     Count,
     Counted,

@@ -28,7 +28,7 @@ from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
 from duckanon.governance.noise_prices import NO_NOISE, Moved, Spent, concentrated, pure
 from duckanon.releases import layout
-from duckanon.releases.events import Event, in_words
+from duckanon.releases.layout import Event, in_words
 from duckanon.releases.measures import MOST_CELLS, Computed, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
 from duckanon.renyi import Renyi
