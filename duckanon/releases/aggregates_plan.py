@@ -16,8 +16,8 @@ from duckanon.releases.exclusions import excludes
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.measures import Number
 from duckanon.releases.numbers import rounding
+from duckanon.releases.plan_conditions import COVARIANCE, SUMMED
 from duckanon.releases.plan_measures import PlannedMeasures
-from duckanon.releases.plan_quantities import COVARIANCE, SUMMED
 from duckanon.releases.statistics import (
     Count,
     Counted,
@@ -127,7 +127,7 @@ class Plan(PlannedMeasures):
         return f"count(*){self._filtered(*wheres)}"
 
     def in_row(self, *wheres: frozenset[Expr]) -> int:
-        met = {self._told[at] for at, _ in self._met(*wheres)}
+        met = {self._told[at] for at, _ in self._events_met(*wheres)}
         own = {one.tests: one.most_alike for one in self._choices.values()}
         cells = 1
         for event in self._events:
@@ -139,7 +139,7 @@ class Plan(PlannedMeasures):
 
     def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
         records = [self._of_records(where) for where in (one, other)]
-        met, others = self._met(one), self._met(other)
+        met, others = self._events_met(one), self._events_met(other)
         if any(at == other_at and place != other_place for at, place in met for other_at, other_place in others):
             return True
         return excludes(one - records[0], other - records[1], self._types)

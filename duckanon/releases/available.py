@@ -17,9 +17,9 @@ from duckanon.releases import (
     group_sizes,
     listed_values,
     noisy_aggregates,
-    noisy_shares,
     prepared_aggregates,
     published,
+    published_shares,
     stored_aggregates,
     suggestions,
 )
@@ -124,18 +124,16 @@ class AvailableReleases:
         return True
 
     def _shares_answered(self, context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
-        """Answer shares from a publication, else as quotients of noisy counts; else suggest what could be published."""
+        """Answer shares from a publication, else with noise; else suggest what could be published."""
         name = conditionals[0].table
         text = published.answer(conditionals, self.publications.get(name, ()), name.catalog)
         put = None
-        if text is not None and noisy_shares.objection(conditionals) is None:
-            put = noisy_shares.share_columns(context, conditionals, node, f"({text}) AS _dk_shares")
+        if text is not None and published_shares.are_followed(conditionals):
+            put = published_shares.share_columns(context, conditionals, node, f"({text}) AS _dk_shares")
         if put is not None:
             _settle_from_publication(context, conditionals[0], node, put)
             return None
-        if self.preparations and prepared_aggregates.follows(context, node):
-            return None
-        reason = noisy_shares.shares(context, conditionals, node)
+        reason = self.with_noise(context, node)
         if reason is None:
             return None
         may_publish = published.columns_of(conditionals) <= context.policy(name).publishable
@@ -152,11 +150,15 @@ class AvailableReleases:
             return None
         if stored_aggregates.follows(context, node):
             return None
-        alone = isinstance(node, exp.Select) and len(nodes_of(node, exp.Select)) == 1
-        if alone and node.find(exp.Window) is not None and not aggregates_itself(node):
+        selects = len(nodes_of(node, exp.Select))
+        if isinstance(node, exp.Select) and (selects > 1 or not aggregates_itself(node)):
             found = context.alone(node)
-            if len(found) == 1 and isinstance(found[0], Counts):
-                return noisy_aggregates.of_counts(context, found[0], node)
+            shares = [one for one in found if isinstance(one, Conditional) and one.weight is None]
+            if shares and len(shares) == len(found):
+                return noisy_aggregates.of_finding(context, shares, node)
+            is_of_windows = selects == 1 and node.find(exp.Window) is not None
+            if is_of_windows and len(found) == 1 and isinstance(found[0], Counts):
+                return noisy_aggregates.of_finding(context, found[0], node)
         return noisy_aggregates.of_query(context, node)
 
     def listed(

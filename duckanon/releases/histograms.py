@@ -11,7 +11,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 from duckanon.catalog.types import reach
-from duckanon.releases.events import Steps
+from duckanon.releases.layout import Steps
 from duckanon.releases.measures import MOST_CELLS
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.numbers import Columns

@@ -9,7 +9,8 @@ population with a delta discrete Gaussian noise (Canonne, Kamath and Steinke 202
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -23,49 +24,71 @@ from duckanon.releases.noise import (
     settle,
 )
 from duckanon.releases.within_units import AsksOtherUnits, local
+from duckanon.rewrite.algebra.expressions import Aggregate, Comparison, Constant, Expr
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, sources, sql, within
-from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.algebra.relations import Block, Table
+from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import ALL_OTHERS, NOT_GROUPED, NotFollowed, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
+from duckanon.rewrite.quote import takes_over
 from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL
-from duckanon.rewrite.recognize.findings import Counts, Unanswered
-from duckanon.rewrite.rule_context import RuleContext
+from duckanon.rewrite.recognize.findings import Conditional, Counts, Role, Unanswered
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
 from duckanon.units.relation import Answered
 
 # So many columns are named in a sentence.
 _MOST_NAMED = 10
-_UNGROUPED = "The counts are put together in a way that is not followed: write them with GROUP BY."
+_UNGROUPED = "The numbers are put together in a way that is not followed: write them with GROUP BY."
 
 
-def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
-    """As `of_query`, for counts over windows of which one row of each partition is kept: they are written as groups."""
-    if found.sets or found.kept or any(role.what == "derived" for role in found.columns):
-        return _UNGROUPED
-    keys = [copied(one) for one in _partition(nodes_of(node, exp.Window)[0], node) if not isinstance(one, exp.Literal)]
-    if len(set(keys)) != len(found.keys) or len(node.expressions) != len(found.columns):
-        return _UNGROUPED
-    new = copied(node, ("expressions", "qualify", "distinct", "windows", "order", "limit", "offset"))
-    names = context.names(found.table, node, found.columns)
-    for role, name, one in zip(found.columns, names, node.expressions, strict=True):
-        shown = one.unalias().unnest()
-        if role.what == "count" and not isinstance(shown, exp.Window):
-            return _UNGROUPED
-        told = copied(shown.this if role.what == "count" else shown)
-        new.append("expressions", exp.alias_(told, name, quoted=True, copy=False))
+def of_finding(context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> str | None:
+    """As `of_query`, for counts and shares that are put together from windows, subqueries or joined totals.
+
+    They are asked as the SELECT with GROUP BY that they mean: one question has all of them.
+    """
+    written = _with_groups(context, found, node)
+    return _UNGROUPED if written is None else of_query(context, node, written)
+
+
+def _with_groups(context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> Node | None:
+    """The SELECT with GROUP BY that a query for counts or shares means; None where it cannot be written."""
+    first = found if isinstance(found, Counts) else found[0]
+    is_one_table = len(first.sources) == 1 and isinstance(first.sources[0].relation, Table)
+    if not is_one_table or (isinstance(first, Counts) and first.sets):
+        return None
+    write = Renderer(first.sources)
+    names = context.names(first.table, node, first.columns)
+    shown = map(_of_its_type, first.columns, written_columns(node, first.columns))
+    columns = [f"{write.text(one)} AS {quoted([name])}" for one, name in zip(shown, names, strict=True)]
+    keys = first.keys if isinstance(first, Counts) else (*first.rows, *first.cols)
+    read = f"{quoted(context.path(first.table))} AS _dk_read"
+    new = exp.select(*columns, dialect=DIALECT).from_(read, dialect=DIALECT)
+    for part, conditions in (("where", first.filter), ("having", [one for one in first.kept if not _is_presence(one)])):
+        for one in map(write.text, in_order(conditions)):
+            new = new.where(one, dialect=DIALECT) if part == "where" else new.having(one, dialect=DIALECT)
     if keys:
-        new.set("group", exp.Group(expressions=keys))
-    bare = copied(node, ("qualify", "distinct", "windows"))
-    return of_query(context, node, new) if order_limit(bare, new) else _UNGROUPED
+        new = new.group_by(*map(write.text, keys), dialect=DIALECT)
+    takes_over(new, node)
+    return new if order_limit(copied(node, ("having", "qualify", "distinct", "windows")), new) else None
 
 
-def _partition(window: Node, query: Node) -> list[Node]:
-    """What a window of a query is partitioned by, also where that is named in WINDOW."""
-    named = window.args.get("alias")
-    base = [one for one in query.args.get("windows") or [] if named is not None and fold(one.name) == fold(named.name)]
-    inherited = _partition(base[0], query) if base else []
-    return [*inherited, *(window.args.get("partition_by") or [])]
+def _of_its_type(role: Role, written: Node | None) -> Expr:
+    """A column of counts or shares as an expression; sum(1), which counts too, has another type than count(*)."""
+    assert role.expr is not None
+    if isinstance(role.expr, Aggregate) and role.expr.name == "count" and type_of_count(written) == "HUGEINT":
+        return replace(role.expr, name="sum", operands=(Constant("1"),))
+    return role.expr
+
+
+def _is_presence(condition: Expr) -> bool:
+    """Whether a condition on groups only says that they have records: every group of the domains is shown."""
+    match condition:
+        case Comparison(">", Aggregate("count", ()), Constant("0", False)):
+            return True
+    return False
 
 
 def of_query(context: RuleContext, node: Node, written: Node | None = None) -> str | None:

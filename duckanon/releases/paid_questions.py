@@ -28,7 +28,7 @@ from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
 from duckanon.governance.noise_prices import NO_NOISE, Moved, Spent, concentrated, pure
 from duckanon.releases import layout
-from duckanon.releases.events import Event, in_words
+from duckanon.releases.layout import Event, in_words
 from duckanon.releases.measures import MOST_CELLS, Computed, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
 from duckanon.renyi import Renyi
@@ -315,10 +315,9 @@ class AggregatesQuestion(PaidQuestion):
     keys: columns with a domain. domain_filters: conditions on the keys' values. They decide which cells there are, and
     a record in no cell does not count. grouped: expressions over the keys' values k0, k1, ... by which cells are made;
     none: the keys themselves. events: what divides cells further, by a record's place. measures: what is measured in
-    each cell, with its share of epsilon. A unit's records lie in at most `contributions` cells. around: conditions on
-    the keys' values that leave out cells of the answer where it is shown; the answer itself has them. relation: what
-    stands for the table's records, where they are computed within each unit; None: the table as it stands. of_keys: the
-    domain filters as conditions on records, which leave out what is in no cell before it is put into one. called: the
+    each cell, with its share of epsilon. A unit's records lie in at most `contributions` cells. relation: what stands
+    for the table's records, where they are computed within each unit; None: the table as it stands. of_keys: the domain
+    filters as conditions on records, which leave out what is in no cell before it is put into one. called: the
     statement's names of what is computed, by its names in the relation or its SQL; the same question may have others.
     """
 
@@ -329,7 +328,6 @@ class AggregatesQuestion(PaidQuestion):
     grouped: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
-    around: tuple[DomainFilter, ...] = ()
     relation: Relation | None = None
     of_keys: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -340,7 +338,6 @@ class AggregatesQuestion(PaidQuestion):
             **super().resolved,
             "measures": [(one.kind, _fields(one), written(share)) for one, share in self.measures],
         }
-        found.pop("around")
         found["keys"] = [one.resolved for one in self.keys]
         found.pop("relation")
         found.pop("of_keys")

@@ -1,19 +1,26 @@
-"""The conditions of a query: the question's filter, those of a statistic's own, and events that divide records."""
+"""The statistics of a query: their conditions, and the numbers that they are of.
+
+Conditions become the question's filter, a statistic's own, or events that divide records. Numbers are columns with
+bounds, and what is computed of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
+from typing import TypeVar
 
 from duckanon.catalog.links import own_unit
 from duckanon.releases import layout
-from duckanon.releases.events import Event, combinations
 from duckanon.releases.exclusions import excludes
-from duckanon.releases.noise import NotOffered, all_of
-from duckanon.releases.plan_quantities import SUMMED, PlannedQuantities
-from duckanon.releases.statistics import answer_column
+from duckanon.releases.layout import Event, combinations
+from duckanon.releases.noise import NotOffered, all_of, columns_of, not_dropped
+from duckanon.releases.numbers import CentredProduct, Columns, Quantity, product, quantity
+from duckanon.releases.plan_keys import PlannedKeys
+from duckanon.releases.statistics import Mean, Spread, Sum, answer_column
 from duckanon.releases.within_units import Derived
+from duckanon.rewrite.algebra.bounds import NotBounded
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     And,
@@ -28,21 +35,26 @@ from duckanon.rewrite.algebra.expressions import (
     Or,
 )
 from duckanon.rewrite.algebra.order import in_order, sort_key
-from duckanon.rewrite.normalize.grouped import Grouped
+from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
 from duckanon.rewrite.recognize.aggregates import present_operand
 from duckanon.rewrite.recognize.conditional import follows
-from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic, Unanswered
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.relation import Relation
 
+SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+COVARIANCE = "covar_pop"
+# The statistics that are computed from sums.
+SUMMED: dict[str, type[Sum | Mean | Spread]] = {"sum": Sum, "avg": Mean, **dict.fromkeys(SPREADING, Spread)}
+N = TypeVar("N", Quantity, CentredProduct)
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
 # The statistics that do not add up over cells.
 _OF_WHOLE_ROWS = ("units", "different", "quantile")
 
 
-class PlannedConditions(PlannedQuantities):
-    """The statistics of a query with their conditions."""
+class PlannedConditions(PlannedKeys):
+    """The statistics of a query with their conditions, and with the numbers that they are of."""
 
     def __init__(
         self, context: RuleContext, found: Aggregates, grouped: Grouped, relation: Relation | None = None
@@ -184,7 +196,7 @@ class PlannedConditions(PlannedQuantities):
 
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
-        met = self._met(*wheres)
+        met = self._events_met(*wheres)
         events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
         of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
         if self._is_grouped:
@@ -197,7 +209,7 @@ class PlannedConditions(PlannedQuantities):
         """Conditions on the answer's own rows, where others stand beside them."""
         return ()
 
-    def _met(self, *wheres: frozenset[Expr]) -> list[tuple[int, int]]:
+    def _events_met(self, *wheres: frozenset[Expr]) -> list[tuple[int, int]]:
         """The events that hold where all of several conditions do, as their families and their places in these.
 
         In the other cells of an event that follows there is nothing but noise.
@@ -214,6 +226,71 @@ class PlannedConditions(PlannedQuantities):
         operand = present_operand(self._of_records(one.where))
         found = None if operand is None else self._quantities.get(operand)
         return found.identity if found is not None and found.identity in self._summed else None
+
+    # --- numbers ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _quantities(self) -> dict[Expr, Quantity]:
+        """What statistics of numbers are of."""
+        columns = Columns(self._protected, self._types, self._context.today)
+        asked = [one for one in self._statistics if one.name in (*SUMMED, COVARIANCE, "quantile")]
+        operands = [(one, of) for one in asked for of in (one.operand, one.other) if of is not None]
+        return {of: self._made(one, of, partial(quantity, columns, of, self._shown(of))) for one, of in operands}
+
+    @cached_property
+    def _products(self) -> dict[tuple[Expr, Expr], CentredProduct]:
+        """What covariances are of, beside both numbers."""
+        columns, found = Columns(self._protected, self._types, self._context.today), {}
+        for one in self._statistics:
+            if one.name == COVARIANCE and one.operand is not None and one.other is not None:
+                shown = self._shown(one.operand), self._shown(one.other)
+                made = partial(product, columns, one.operand, one.other, shown)
+                found[one.operand, one.other] = self._made(one, one.operand, made)
+        return found
+
+    @property
+    def _measured_quantities(self) -> list[Quantity]:
+        return [*self._quantities.values(), *(one.quantity for one in self._products.values())]
+
+    def _made(self, one: Statistic, operand: Expr, make: Callable[[], N]) -> N:
+        """What is made of an operand. Raises NotOffered, NotFollowed and NotTotal."""
+        not_dropped(self._context, self._table, columns_of(operand))
+        try:
+            return make()
+        except NotBounded as no:
+            told = {"quantile": "quantile_cont", COVARIANCE: "avg"}.get(one.name, one.name)
+            further = "" if one.place is None else f", {float(one.place):g}"
+            why = Unanswered(
+                str(no),
+                tuple(sorted(columns_of(operand))),
+                (f"{told}({{}}{further})",),
+                otherwise="ask the steward for a column with bounds that holds it",
+            )
+            raise NotFollowed(why.reason, why=why) from no
+
+    def _of(self, one: Statistic) -> Quantity:
+        assert one.operand is not None
+        return self._quantities[one.operand]
+
+    def _of_covariance(self, one: Statistic) -> tuple[Quantity, Quantity, Quantity]:
+        """Both numbers that a covariance is of, and their product."""
+        assert one.operand is not None
+        assert one.other is not None
+        left, right = self._quantities[one.operand], self._quantities[one.other]
+        return left, right, self._products[one.operand, one.other].quantity
+
+    @cached_property
+    def _summed(self) -> dict[tuple[bool, str], bool]:
+        """What is summed, and whether its squares are needed."""
+        found: dict[tuple[bool, str], bool] = {}
+        for one in self._statistics:
+            if one.name in SUMMED:
+                summed = self._of(one).identity
+                found[summed] = found.get(summed, False) or one.name in SPREADING
+            elif one.name == COVARIANCE:
+                for each in self._of_covariance(one):
+                    found.setdefault(each.identity, False)
+        return found
 
 
 def _implies(condition: Expr, wheres: Sequence[frozenset[Expr]]) -> bool:

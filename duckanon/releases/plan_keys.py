@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold, quoted, spelled
 from duckanon.releases import layout
-from duckanon.releases.events import Event
 from duckanon.releases.histograms import histogram
 from duckanon.releases.key_filters import Filtered, filtered, placed
+from duckanon.releases.layout import Event
 from duckanon.releases.noise import NotOffered, columns_of, conditions, not_dropped, offering, public_key
 from duckanon.releases.numbers import Columns
 from duckanon.releases.paid_questions import Key

@@ -22,9 +22,9 @@ from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, given, name_of, nodes_of
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
+from duckanon.rewrite.column_names import without_schemas
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
 from duckanon.rewrite.expansion import check_expanded, check_size, nodes_in
-from duckanon.rewrite.qualified_columns import without_schemas
 from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 
 T = TypeVar("T")

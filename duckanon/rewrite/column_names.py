@@ -1,4 +1,4 @@
-"""The names of columns without a name of their own: DuckDB names them by its text of the expression."""
+"""The names of columns: DuckDB's own for those without one, and those that are written with their table's schema."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node, sql
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, sql
 from duckanon.rewrite.dialect import DIALECT
 
 
 def default_name(node: Node) -> str:
-    """The name that DuckDB gives to a column without an alias."""
+    """The name that DuckDB gives to a column without an alias: its text of the expression."""
     rows = isinstance(node, exp.Count) and (node.this is None or isinstance(node.this, exp.Star))
     return "count_star()" if rows else sql(node).lower().replace("(distinct ", "(DISTINCT ")
 
@@ -40,3 +41,33 @@ def name(items: Sequence[Node], texts: Sequence[str]) -> None:
         alias = exp.Alias(alias=exp.to_identifier(written.removeprefix("SELECT "), quoted=True))
         item.replace(alias)
         alias.set("this", item)
+
+
+def without_schemas(query: Node) -> None:
+    """Leave the schema out of columns that are written with it, as in `SELECT main.visits.shop FROM main.visits`.
+
+    Binding gives each table its own name as an alias, and by an alias no schema is found. So the schema is left out
+    where the column's table is one that the query, or one around it, reads by that schema and without an alias.
+    """
+    for column in nodes_of(query, exp.Column):
+        if column.db and _reads(column):
+            column.set("db", None)
+            column.set("catalog", None)
+
+
+def _reads(column: Node) -> bool:
+    """Whether a SELECT around a column reads the table that it names, without an alias."""
+    wanted = fold(column.catalog), fold(column.db), fold(column.table)
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        for table in _tables(select):
+            named = fold(table.catalog), fold(table.db), fold(table.name)
+            if not table.alias and named[1:] == wanted[1:] and wanted[0] in ("", named[0]):
+                return True
+        select = select.find_ancestor(exp.Select)
+    return False
+
+
+def _tables(select: Node) -> list[Node]:
+    joined = [arg(select, "from"), *(select.args.get("joins") or [])]
+    return [one.this for one in joined if one is not None and isinstance(one.this, exp.Table)]

@@ -194,7 +194,7 @@ ANSWERED = {
     # The ward is looked up before counting, so this is a question of its own.
     "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": "count of raw.visits: rewritten "
     "(epsilon 0.5",
-    "SELECT outcome, count(*) / sum(count(*)) OVER () AS p FROM raw.visits GROUP BY outcome": "conditional table of",
+    "SELECT outcome, count(*) / sum(count(*)) OVER () AS p FROM raw.visits GROUP BY outcome": NOISE,
     "SELECT size, count(*) AS n FROM (SELECT household, count(*) AS size FROM raw.persons GROUP BY household) "
     "GROUP BY size": "group sizes of raw.persons: rewritten (epsilon 0.5",
     "FROM ages": "query: runs.",

@@ -30,7 +30,7 @@ from duckanon.engines.groups.split import Split
 from duckanon.engines.noise import Gaussian, Laplace, Noise
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.releases import mechanisms
-from duckanon.releases.events import Event, Steps
+from duckanon.releases.layout import Event, Steps
 from duckanon.releases.measures import Measure, Quantiles, Records, Sums, Units
 from duckanon.releases.mechanisms import aggregates, draw, forms, group_sizes
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion

@@ -7,7 +7,7 @@ import pytest
 import sqlglot
 
 from duckanon.errors import DuckanonError
-from duckanon.releases import group_size_queries, noisy_shares
+from duckanon.releases import group_size_queries, noisy_aggregates
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.normalize.split import split
@@ -41,10 +41,10 @@ def test_the_fixtures_notice_what_an_order_loses(lost: str, monkeypatch: pytest.
             one.set(lost, None)
         return done
 
-    for module in (group_size_queries, noisy_shares):
+    for module in (group_size_queries, noisy_aggregates):
         monkeypatch.setattr(module, "order_limit", loses)
     changed = [one.title for one in ORDERS if not same(after(one.sql), one.found[0])]
-    assert {"group sizes", "shares"} <= set(changed)
+    assert {"group sizes", "shares by windows over records"} <= set(changed)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
@@ -81,11 +80,11 @@ def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MO
 
 def shows_nothing(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> bool:
     """Whether the conditions on keys leave no cell of an answer. It follows from the domains alone."""
-    if not isinstance(question, AggregatesQuestion) or not (question.domain_filters or question.around):
+    if not isinstance(question, AggregatesQuestion) or not question.domain_filters:
         return False
     if any(one.sought is not None for one in question.keys):
         return False
-    return cells(con, replace(question, domain_filters=(*question.domain_filters, *question.around)), 1) == 0
+    return cells(con, question, 1) == 0
 
 
 def cells_of(question: PaidQuestion) -> str:

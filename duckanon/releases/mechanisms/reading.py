@@ -11,7 +11,7 @@ import duckdb
 
 from duckanon.catalog.names import quoted
 from duckanon.releases import layout
-from duckanon.releases.events import outcome
+from duckanon.releases.layout import outcome
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion
 
 RECORD = '"duckanon.row"'

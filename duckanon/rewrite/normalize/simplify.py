@@ -12,15 +12,17 @@ from duckanon.rewrite.algebra.expressions import (
     Column,
     DistinctOn,
     Expr,
+    Nested,
     Row,
     Star,
     conjuncts,
+    has,
     is_aggregated,
     is_windowed,
     rebuilt,
     walk,
 )
-from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source
+from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table
 from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.rewrite.normalize.joined_totals import correlated, joined, raised
 from duckanon.rewrite.normalize.windows import collapsed, regrouped
@@ -31,7 +33,7 @@ _MOST_STEPS = 100
 
 def simplified(block: Block | Opaque, number: Number) -> Block | Opaque:
     """The block in the form that recognisers expect; `number` gives numbers to new sources."""
-    if isinstance(block, Opaque):
+    if isinstance(block, Opaque) or _is_of_one_table(block):
         return block
     for _ in range(_MOST_STEPS):
         for rule in RULES:
@@ -42,6 +44,13 @@ def simplified(block: Block | Opaque, number: Number) -> Block | Opaque:
         else:
             break
     return block
+
+
+def _is_of_one_table(block: Block) -> bool:
+    """Whether a block reads a table alone, by conditions on its records: then it has that form, and no rule applies."""
+    late = block.having or block.qualify or block.distinct is not None
+    is_read = len(block.sources) == 1 and isinstance(block.sources[0].relation, Table)
+    return is_read and not late and not any(has(output.expr, Nested) for output in block.outputs)
 
 
 class _Unknown(Exception):

@@ -66,7 +66,7 @@ def _role(output: Output, keys: tuple[Expr, ...], block: Block) -> Role:
     what = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
     told = _what_is_counted(output.expr, block) if isinstance(output.expr, Aggregate) else None
     where = frozenset[Expr]() if told is None else told[1]
-    return Role(name=output.name, what=what, expr=output.expr if what == "key" else None, where=where)
+    return Role(name=output.name, what=what, expr=output.expr, where=where)
 
 
 def _is_count(expr: Expr) -> bool:

@@ -32,8 +32,8 @@ class Found:
 class Role:
     """What a column of the query shows, such as a region, a size, a number of groups, or something derived from these.
 
-    expr: of a region, a size, or a statistic of sizes, such as their mean. where: the conditions under which groups or
-    records are counted.
+    expr: of group sizes a region, a size, or a statistic of sizes, such as their mean; of counts and shares any column.
+    where: the conditions under which groups or records are counted.
     """
 
     name: str

@@ -8,8 +8,8 @@ import pytest
 import sqlglot
 
 import duckanon
+from duckanon.rewrite.column_names import without_schemas
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.qualified_columns import without_schemas
 
 MAKE = """
   CREATE SCHEMA other;
