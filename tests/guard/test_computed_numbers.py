@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import duckanon
 from duckanon.errors import InvalidInput, PolicyRefusal
 from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import AggregatesQuestion
 from tests.guard.truthful import truth
 from tests.releases.databases import spent
 
@@ -180,3 +183,25 @@ def test_timestamps_have_bounds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             ((mine, m),), ((theirs, t),) = (one.execute(sql).fetchall() for one in (con, plain))
             assert mine == theirs, unit
             assert m == pytest.approx(t)
+
+
+@pytest.mark.parametrize("taken", ["CAST(1000000 AS BIGINT)", "CAST(-1000000 AS BIGINT)", "CAST(NULL AS BIGINT)"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT sum(a * 2) FROM t", "SELECT k, var_pop(a + a), median(a * 2) FROM t GROUP BY k"]
+)
+def test_a_wrong_bound_costs_no_privacy(tmp_path: Path, sql: str, taken: str) -> None:
+    """Whatever is computed of a record, the totals that it adds to are those that the noise is made for."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE t AS SELECT i AS u, i % 2 AS k, i % 5 AS a FROM range(20) r(i)").fetchall()
+        con.execute(
+            "SELECT protect('t', privacy_unit := 'u', rows_per_unit := 1, epsilon := 9, per_query := 1, "
+            "public := ['k'], domains := {'k': [0, 1]}, bounds := {'a': [0, 4]})"
+        ).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        (asked,) = con.explain(sql).answers
+        assert isinstance(asked, AggregatesQuestion)
+        measures: Any = asked.measures
+        wrong = tuple((replace(one, number=replace(one.number, value=taken)), share) for one, share in measures)
+        for (measure, _), found in zip(wrong, mechanisms.exact(con._con, replace(asked, measures=wrong)), strict=True):
+            assert found.min() >= 0
+            assert found.sum() in {0, 20, 20 * getattr(measure, "whole", 1)}

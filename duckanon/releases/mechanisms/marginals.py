@@ -72,6 +72,7 @@ def _coded(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> str
         where = f" WHERE {quoted([question.privacy_unit])} IS NOT NULL"
     taken = ", ".join(shown) or "0 AS whole"
     records = reading.by_bytes(con, f"SELECT {taken} FROM {question.records} AS {reading.RECORD}{where}", ["u"])
+    records = reading.within_steps([(layout.value(at), one) for at, one in enumerate(question.numbers)], records)
     joined, codes = "", []
     for at, (one, size) in enumerate(zip(question.keys, question.design.sizes, strict=True)):
         listed = (

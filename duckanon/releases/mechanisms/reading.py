@@ -12,6 +12,7 @@ import duckdb
 from duckanon.catalog.names import quoted
 from duckanon.releases import layout
 from duckanon.releases.layout import outcome
+from duckanon.releases.measures import Computed, Number, Quantiles, Sums
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion
 
 RECORD = '"duckanon.row"'
@@ -33,7 +34,24 @@ def records_of(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> 
     shown = own_keys(question)
     shown += [f"{outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events)]
     shown += [f"{value} AS {name}" for name, value in question.values]
-    return filtered(con, question, shown, [*_unit_of(question), *(name for name, _ in question.values)])
+    records = filtered(con, question, shown, [*_unit_of(question), *(name for name, _ in question.values)])
+    measures = [(layout.value(at), one) for at, (one, _) in enumerate(question.measures)]
+    return within_steps([(name, one.number) for name, one in measures if isinstance(one, Sums | Quantiles)], records)
+
+
+def within_steps(numbers: Sequence[tuple[str, Number]], records: str) -> str:
+    """A query for records, whose computed numbers are kept between their first step and their last.
+
+    They are already, by the bounds of all that they are computed from. If one of these were wrong, privacy would not
+    depend on it. numbers: with the names of their columns.
+    """
+    kept = [
+        f"CASE WHEN {name} IS NOT NULL THEN system.main.least(system.main.greatest({name}, 0), {one.steps}) END "
+        f"AS {name}"
+        for name, one in numbers
+        if isinstance(one, Computed)
+    ]
+    return f"SELECT * REPLACE ({', '.join(kept)}) FROM ({records}) AS _dk_kept" if kept else records
 
 
 def filtered(
