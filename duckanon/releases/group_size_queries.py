@@ -546,7 +546,9 @@ def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: 
         source, where = f"(SELECT *, {named} FROM {source} WHERE {where}) AS {_RELEASE}", ""
     text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, told)}"
     replacement = sqlglot.parse_one(text, read=DIALECT)
-    if not order_limit(_bare(node) if found.whole else node, replacement):
+    followed = found.whole or any(node.args.get(part) for part in _OF_GROUPS)
+    if not followed or not order_limit(_bare(node) if found.whole else node, replacement):
+        # Where the query has no such clause of its own, it is a WHERE around the query of sizes.
         raise NotOffered(
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
             "sizes, as in SELECT ... FROM (query) ORDER BY size."
@@ -607,9 +609,13 @@ def _bare(node: Node) -> Node:
     """The query without clauses that the finding has taken in, such as HAVING on keys."""
     bare = node.copy()
     if isinstance(bare, exp.Select):
-        for part in ("having", "qualify", "distinct", "windows"):
+        for part in (*_OF_GROUPS, "windows"):
             bare.set(part, None)
     return bare
+
+
+# The clauses that leave groups out.
+_OF_GROUPS = ("having", "qualify", "distinct")
 
 
 def _source(context: RuleContext, found: GroupSizes, asked: _Asked) -> str:
