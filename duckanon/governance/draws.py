@@ -13,16 +13,13 @@ from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import TypeVar
 
-import duckdb
-
 from duckanon.cancellation import LOOK, Flag, check, current, working_for
 from duckanon.errors import was_interrupted
 from duckanon.governance.concurrency import Key
+from duckanon.governance.threads import start
 
 # How many draws are made at a time.
 _AT_A_TIME = 4
-# What DuckDB raises where memory or the disk is full.
-_FULL = (duckdb.OutOfMemoryException, duckdb.IOException)
 
 T = TypeVar("T")
 
@@ -44,6 +41,12 @@ class Draws:
         """The draw that is being made under a key."""
         with self._lock:
             return self._running.get(key)
+
+    def start(self) -> None:
+        """Make the threads now, and not when they are needed."""
+        with self._lock:
+            self._threads = ThreadPoolExecutor(_AT_A_TIME, "draw")
+            start(self._threads, _AT_A_TIME)
 
     def begin(
         self, key: Key, draw: Callable[[], T], keep: Callable[[T], None], failed: Callable[[Exception], None]
@@ -86,8 +89,10 @@ class Draws:
     def _drawn(self, draw: Callable[[], T]) -> T:
         try:
             return draw()
-        except _FULL:
-            pass
+        except Exception as error:
+            # Where memory or the disk is full, it may fail of anything: a thread or an engine's array.
+            if was_interrupted(error):
+                raise
         # What others needed has no say in whether it succeeds.
         with self.alone():
             return draw()

@@ -26,6 +26,7 @@ class PgError(Exception):
 # Errors that are raised in several places, by `raise PgError(*CANCELLED)`.
 CANCELLED = "57014", "The statement was cancelled."
 TOO_LONG = "57014", "The statement took longer than it may: ask for less, or ask the steward for more time."
+NO_MEMORY = "53200", "The statement needs more memory than there is: ask for less at once."
 MEMORY_NEEDED = "53200", "The server needs its memory for another answer at this moment: ask again."
 STILL_ENDING = "57014", "An earlier statement of this session has not ended yet: ask again later, or connect again."
 STOPPING = "57P01", "The server is being stopped: connect again later."
@@ -55,7 +56,7 @@ _DUCKDB: tuple[tuple[type[Exception], str, str | None], ...] = (
     (duckdb.ConversionException, "22P02", "A value cannot be converted to the type that is asked for: use TRY_CAST."),
     (duckdb.OutOfRangeException, "22003", "A value is out of its type's range: cast to a larger type first."),
     (duckdb.ConstraintException, "23000", "A value breaks a constraint of the table."),
-    (duckdb.OutOfMemoryException, "53200", "The statement needs more memory than there is: ask for less at once."),
+    (duckdb.OutOfMemoryException, *NO_MEMORY),
     (duckdb.TransactionException, "40001", None),
     (duckdb.InvalidInputException, "22023", "The statement failed on a value that it cannot work with."),
 )
@@ -74,6 +75,8 @@ def pg_error(error: BaseException, *, all_words: bool) -> PgError:
         return PgError(next((code for kind, code in _OURS if isinstance(error, kind)), "XX000"), str(error))
     if isinstance(error, duckdb.InterruptException):
         return PgError(*CANCELLED)
+    if isinstance(error, MemoryError):
+        return PgError(*NO_MEMORY)
     for kind, code, sentence in _DUCKDB:
         if isinstance(error, kind):
             words = str(error)

@@ -340,7 +340,8 @@ class Execution:
                     return do()
             except Stopped:
                 pass
-            raise PgError(*(self._ending or CANCELLED))
+            # An engine may see that the time is over before anybody has looked at the clock.
+            raise PgError(*(self._ending or (CANCELLED if flag.left != 0 else TOO_LONG)))
 
         running = self._running = self._service.submit(user, checked)
         waiting: asyncio.Future[_T] = asyncio.wrap_future(running)

@@ -21,12 +21,14 @@ from duckanon.connection import Connection, register
 from duckanon.errors import InvalidInput
 from duckanon.functions.udf import Instance
 from duckanon.governance.instance import governance_of
+from duckanon.governance.threads import start
 from duckanon.guard import SharedCatalog
 from duckanon.server.backends import AnalystBackend, Backend, Catalogs, Gate, StewardBackend
 from duckanon.server.catalog import UserCatalog
 from duckanon.server.errors import MEMORY_NEEDED, STOPPING, TOO_MANY, PgError
 from duckanon.server.first_rows import FirstRows
 from duckanon.server.log import Log
+from duckanon.server.memory import ProcessMemory, size_in_bytes
 from duckanon.server.metrics import Figures, MetricsServer, address, spending, token_in
 from duckanon.server.session import Session
 from duckanon.server.shares import Shares
@@ -38,6 +40,7 @@ from duckanon.server.users import User, UserFile
 _T = TypeVar("_T")
 # The most connections that have not logged in yet: further ones are closed at once.
 _MOST_STRANGERS = 100
+_LIGHT_WORKERS = 4
 # In seconds: how long what must end may take before the server goes on without it.
 _ENDING = 5.0
 # In seconds: how long a thread that writes rows may keep Python's lock while others wait for it. With the default, ten
@@ -111,12 +114,15 @@ class Service:
         self._shared.rows_stamp = lambda: self._gate.rows_stamp
         self._draws = governance.answers.draws
         self._draws.alone = self._alone
+        self._draws.start()
+        self._memory = ProcessMemory()
         self._workers = Shares(options.workers, options.per_user)
         self.first_rows = FirstRows()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ledger = governance.ledger
         # Logins and closing do not wait for statements.
-        self._light_workers = ThreadPoolExecutor(4, "session")
+        self._light_workers = ThreadPoolExecutor(_LIGHT_WORKERS, "session")
+        start(self._light_workers, _LIGHT_WORKERS)
         self._sessions: dict[int, Session] = {}
         # Those that have not logged in.
         self._strangers: set[Session] = set()
@@ -128,6 +134,7 @@ class Service:
         False if statements have not ended by then: the database stays open, and the process may end without more ado.
         """
         self._draws.end()
+        self._memory.end()
         has_ended = self._workers.has_ended(_ENDING)
         self._workers.end()
         if has_ended:
@@ -140,6 +147,8 @@ class Service:
     async def serve(self, started: Callable[[str, int], None]) -> None:
         """Serve until the process gets a signal to end. started: called with the address, once clients can connect."""
         sys.setswitchinterval(_SWITCH)
+        said = self._con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+        self._memory.limit(size_in_bytes(said))
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError, RuntimeError, ValueError):
@@ -254,7 +263,7 @@ class Service:
     def _alone(self) -> Iterator[None]:
         """A context in which a draw has the memory for itself: other statements end, and none begins."""
         loop = self._loop
-        with self._workers.pausing():
+        with self._workers.pausing(), self._memory.lifted():
             if loop is not None and loop.is_running():
                 asyncio.run_coroutine_threadsafe(self._end_others(), loop).result()
             yield

@@ -10,6 +10,8 @@ from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
+from duckanon.governance.threads import start
+
 _T = TypeVar("_T")
 
 
@@ -22,9 +24,10 @@ class Shares:
     def __init__(self, at_a_time: int, each: int) -> None:
         self._at_a_time, self._each = at_a_time, each
         self._lock = Lock()
-        # Threads are made when they are needed.
+        # In place of those that are left behind, more are made.
         self._threads = ThreadPoolExecutor(10 * at_a_time + 100, "statement")
-        self._pauses = 0
+        start(self._threads, at_a_time)
+        self._pauses, self._is_over = 0, False
         self._waiting: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
         self._running: dict[Future[Any], str] = {}
         self._left_behind: set[Future[Any]] = set()
@@ -56,7 +59,12 @@ class Shares:
             if not future.set_running_or_notify_cancel():
                 self._ended(future)
                 continue
-            self._threads.submit(partial(self._call, future, do))
+            try:
+                self._threads.submit(partial(self._call, future, do))
+            except RuntimeError:
+                # Where there is no memory for another thread, it waits for the next that ends its work.
+                if self._is_over:
+                    raise
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """What may run now, of the user whose turn it is."""
@@ -116,4 +124,5 @@ class Shares:
             self._waiting.clear()
         for future in waiting:
             future.cancel()
+        self._is_over = True
         self._threads.shutdown(wait=False)
