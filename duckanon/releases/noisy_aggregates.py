@@ -287,9 +287,9 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
     ways = [one.format(column) for one in why.instead for column in columns]
     answered = [one for one in ways if _is_answered(context, copied(bare).select(one, dialect=DIALECT), place)]
     if not answered and why.keys:
+        keys = [one.format(column) for column in columns for one in why.keys]
         by = [
-            (one, copied(bare).select(one, "count(*)", dialect=DIALECT).group_by(one, dialect=DIALECT))
-            for one in columns
+            (one, copied(bare).select(one, "count(*)", dialect=DIALECT).group_by(one, dialect=DIALECT)) for one in keys
         ]
         answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
     if answered:

@@ -21,7 +21,7 @@ from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
-from duckanon.rewrite.normalize.desugar import pivots
+from duckanon.rewrite.normalize.desugar import ordered_around, pivots
 from duckanon.rewrite.quote import let_quote, of_part, quote
 
 # In characters. A longer statement would take seconds to parse.
@@ -144,6 +144,7 @@ def _parsed(text: str) -> Statement:
     """The one statement in a text, with its question marks numbered."""
     written, text = text, numbered(text)
     try:
+        text = ordered_around(text)
         trees = sqlglot.parse(text, read=DIALECT)
         trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
         if not trees:
@@ -183,8 +184,8 @@ def _refuse(text: str, tree: Node | None = None) -> NoReturn:
     elif word not in _OTHERS and not isinstance(tree, exp.Command):
         if word == "PIVOT":
             raise UnsupportedQuery(
-                "This PIVOT cannot be understood: put it into FROM, with ORDER BY and LIMIT around it, as in FROM "
-                "(PIVOT t ON sex USING count(*) GROUP BY state) ORDER BY state."
+                "This PIVOT cannot be understood: write it as in PIVOT t ON sex USING count(*) GROUP BY state ORDER BY "
+                "state, and put anything else around it, in FROM (PIVOT ...)."
             ) from None
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."

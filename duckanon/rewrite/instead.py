@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from duckanon.rewrite.allowed import FUNCTIONS
+from duckanon.rewrite.allowed import AGGREGATES, FUNCTIONS
 
 # Functions of other databases, by folded names.
 _OTHERS: Mapping[str, str] = {
@@ -46,3 +46,13 @@ def instead(name: str) -> str:
         alike = [one for one in get_close_matches(name, FUNCTIONS, 1, _ALIKE) if one.isidentifier() and one[0] != "_"]
         other = next((f"{one}(...)" for one in alike), None)
     return "leave it out, or ask the steward." if other is None else f"write {other}."
+
+
+def not_called(name: str) -> str:
+    """The sentence about a function that an analyst may not call. name: folded."""
+    return f"The function {name[:40]} is not one of those that an analyst may call: {instead(name)}"
+
+
+def is_like_an_aggregate(name: str) -> bool:
+    """Whether the name of a function that there is not is nearly that of an aggregate. name: folded."""
+    return name not in FUNCTIONS and name not in _OTHERS and bool(get_close_matches(name, AGGREGATES, 1, _ALIKE))

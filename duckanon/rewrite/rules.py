@@ -19,6 +19,7 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, given, nodes_of, 
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.bind import named
 from duckanon.rewrite.calls import qualify
+from duckanon.rewrite.instead import is_like_an_aggregate, not_called
 from duckanon.rewrite.normalize.eager_aggregation import SourceColumns, aggregated_first
 from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself, aggregates_of
 from duckanon.rewrite.normalize.split import split
@@ -386,8 +387,10 @@ def record_reads(context: RuleContext) -> None:
     """Refuse reads of a protected table's records, with a published k-anonymous table or what else may be asked."""
     for found in context.found(RecordReads):
         if any(name == found.table for name, _ in context.reads):
-            plain = f"Records of {context.label(found.table)} are protected."
-            plain = context.not_answered(_part_that_shows(context, found.node), plain)
+            part = _part_that_shows(context, found.node)
+            typos = [fold(one.name) for one in nodes_of(part, exp.Anonymous) if is_like_an_aggregate(fold(one.name))]
+            protected = f"Records of {context.label(found.table)} are protected."
+            plain = context.not_answered(part, not_called(typos[0]) if typos else protected)
             said = (why for kind, table, why in context.reasons if table == found.table and kind == Aggregates.shown)
             offers = context.releases.offers(context, found.table, found.shown)
             context.refuse(found.shown, found.table, f"{next(said, plain)} {offers}")

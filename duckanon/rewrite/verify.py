@@ -14,7 +14,7 @@ from typing import Any
 from duckanon.catalog.names import TableName, fold
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.rewrite.allowed import FUNCTIONS, NO_TRY, OPERATORS, TABLE_FUNCTIONS, TYPES
-from duckanon.rewrite.instead import instead
+from duckanon.rewrite.instead import not_called
 from duckanon.rewrite.quote import of_part
 
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -189,8 +189,7 @@ def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) ->
             UnsupportedQuery("low and high are of counts, sums, means and shares, where these are computed."), name
         )
     if name not in listed:
-        said = f"The function {name[:40]} is not one of those that an analyst may call: {instead(name)}"
-        raise of_part(UnsupportedQuery(said), name)
+        raise of_part(UnsupportedQuery(not_called(name)), name)
     if node.get("catalog") or (node.get("schema") or "main") != "main" or node.get("export_state"):
         raise of_part(
             UnsupportedQuery(f"The function {name[:40]} is called in a way that the guard does not know."), name

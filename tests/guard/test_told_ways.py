@@ -15,8 +15,11 @@ TOLD = [
      "count(DISTINCT cost)", "SELECT count(DISTINCT clinic) FROM t"),
     ("SELECT avg(s) FROM (SELECT who, sum(price) AS s FROM t GROUP BY who)", "`sum(price)`",
      "in steps of a whole number", "SELECT sum(price), avg(price) FROM t"),
-    ("PIVOT t ON e USING count(*) GROUP BY clinic ORDER BY clinic", "This PIVOT", "put it into FROM",
-     "FROM (PIVOT t ON e USING count(*) GROUP BY clinic) ORDER BY clinic"),
+    ("PIVOT t ON e USING count(*) GROUP BY clinic HAVING clinic > 'c1'", "This PIVOT", "in FROM (PIVOT ...)",
+     "FROM (PIVOT t ON e USING count(*) GROUP BY clinic) WHERE clinic > 'c1'"),
+    ("SELECT min(day) FROM t", "`min(day)`", "ask for count(*) with GROUP BY date_trunc('month', day).",
+     "SELECT date_trunc('month', day), count(*) FROM t GROUP BY 1"),
+    ("SELECT coutn(*) FROM t", "`coutn(*)`", "write count(...)", "SELECT count(*) FROM t"),
     ("SELECT low(median(age)) FROM t", "`low(median(age))`", "ask for it without", "SELECT median(age) FROM t"),
     ("SELECT clinic, median(age) FROM t GROUP BY CUBE (clinic)", "`median(age)`",
      "without ROLLUP, CUBE and GROUPING SETS", "SELECT clinic, median(age) FROM t GROUP BY clinic"),
@@ -54,3 +57,11 @@ def test_what_is_told_is_quoted_and_works(con: duckanon.Analyst, sql: str, part:
     assert said.startswith(part)
     assert way in said
     con.execute(instead).fetchall()
+
+
+@pytest.mark.parametrize("end", ["ORDER BY clinic DESC", "order by clinic limit 2 offset 1;", "LIMIT 2 -- two"])
+def test_a_pivot_is_sorted_and_cut_where_it_ends_or_around_it(con: duckanon.Analyst, end: str) -> None:
+    pivot = "PIVOT t ON e USING count(*) GROUP BY clinic"
+    ended = con.execute(f"-- a table\n{pivot} {end}").fetchall()
+    assert ended == con.execute(f"FROM ({pivot}) {end}").fetchall()
+    assert [row[0] for row in ended] == {"O": ["c3", "c2", "c1", "c0"], "o": ["c1", "c2"], "L": ["c0", "c1"]}[end[0]]

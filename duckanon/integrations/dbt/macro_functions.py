@@ -34,6 +34,7 @@ class MacroFunctions:
     """The functions for one dbt profile, with their state between calls.
 
     run: the invocation of dbt whose policies were applied last. waiting: declarations that cannot be applied yet.
+    applied: what was said of those that were applied while the run was building, until the run's end tells it.
     copies: models that were built in spite of an objection. A model that reads one of them reads the protected table.
     anonymous: models of the run that call k_anonymize, by the names of their tables.
     """
@@ -44,6 +45,7 @@ class MacroFunctions:
         self._run = ""
         self._budgets: Mapping[str, Any] = {}
         self._waiting: list[Declaration] = []
+        self._applied: list[str] = []
         self._copies: dict[TableName, View] = {}
         self._anonymous: dict[TableName, str] = {}
 
@@ -99,6 +101,7 @@ class MacroFunctions:
             self._budgets = population_budgets(found)
             policies = Policies(governance, self._settings, self._budgets, self._now)
             said, self._waiting = policies.apply(found, last=ended)
+            said, self._applied = (self._applied if ended else []) + said, []
             if ended and given["builds"]:
                 said += policies.editions(found)
             self._run = str(given["run"])
@@ -112,7 +115,8 @@ class MacroFunctions:
         with self._lock:
             if self._waiting:
                 policies = Policies(governance, self._settings, self._budgets, self._now)
-                _, self._waiting = policies.apply(self._waiting, last=False)
+                said, self._waiting = policies.apply(self._waiting, last=False)
+                self._applied += said
             waiting = {one.table: one for one in self._waiting if one.said.protected}
         for name in reads:
             if name in waiting:
@@ -141,7 +145,9 @@ class MacroFunctions:
                 "The policies of this project were not applied in this run. In dbt_project.yml, write "
                 'on-run-start: "{{ duckanon_policies() }}" and on-run-end: "{{ duckanon_policies() }}".'
             )
-        protected = _protected(governance) | self._caught_up(governance, model.reads)
+        waiting = self._caught_up(governance, model.reads)
+        # Afterwards, since a policy that was waiting may just have been set.
+        protected = _protected(governance) | waiting
         found = objections(model, _schema(governance, copies), protected, lambda call: _refused(governance, call))
         if found and mode is Mode.ON:
             raise InvalidInput(_refusal(model, found))

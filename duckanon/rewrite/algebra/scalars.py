@@ -39,7 +39,7 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.moments import Duration, read_offset, read_timestamp, zone_of
 from duckanon.rewrite.algebra.total import EARLIEST, LATEST, LISTED, Scalar, builtin, within_years
 from duckanon.rewrite.allowed import FUNCTIONS as ALLOWED
-from duckanon.rewrite.instead import instead
+from duckanon.rewrite.instead import not_called
 
 __all__ = ["LISTED", "Scalar", "Scalars", "builtin", "instant", "of_constant", "together", "widened"]
 
@@ -295,7 +295,7 @@ def instant(value: Value, today: date) -> Value:
 def _not_followed(expr: Expr, name: str) -> str:
     """Why an expression is not written: of a function its name, and what there is in its place."""
     if isinstance(expr, Function) and name not in ALLOWED:
-        return f"The function {name[:40]} is not one of those that an analyst may call: {instead(name)}"
+        return not_called(name)
     if name in ALLOWED and name.isidentifier():
         return f"The function {name[:40]} is not followed on records, on which it could fail. {LISTED}"
     return LISTED

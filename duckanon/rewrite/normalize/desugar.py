@@ -29,7 +29,25 @@ _UNLISTED = (
     "PIVOT is followed with its values written out, as in PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state: "
     "write them out, or use GROUP BY."
 )
+# What may stand at the end of a PIVOT, and is about its rows.
+_AROUND = ("ORDER_BY", "LIMIT", "OFFSET")
 _UNPIVOTED = "UNPIVOT is not followed: write a UNION ALL of the columns."
+
+
+def ordered_around(text: str) -> str:
+    """A PIVOT in FROM, with its ORDER BY and LIMIT around it, as sqlglot does not read them at its end.
+
+    Other text stays as it is. Raises sqlglot's TokenError.
+    """
+    if "PIVOT" not in text.upper():
+        return text
+    tokens = [(one.token_type.name, one.start) for one in sqlglot.tokenize(text, read=DIALECT)]
+    depth = 0
+    for kind, start in tokens if tokens and tokens[0][0] == "PIVOT" else ():
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        if depth == 0 and kind in _AROUND:
+            return f"FROM ({text[:start]}) {text[start:]}"
+    return text
 
 
 def pivots(tree: Node) -> Node:
@@ -90,7 +108,7 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
     that is not one statement stays as it is. Raises UnsupportedQuery for too many values.
     """
     try:
-        trees = sqlglot.parse(text, read=DIALECT)
+        trees = sqlglot.parse(ordered_around(text), read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         return text
     if len(trees) != 1 or trees[0] is None:

@@ -132,7 +132,7 @@ def _unanswered(expr: Expr) -> Unanswered | str:
             f"{expr.name} shows the value of a single record",
             columns,
             (f"quantile_cont({{}}, {'0.01' if expr.name == 'min' else '0.99'})",),
-            keys=True,
+            keys=("{}", "date_trunc('month', {})"),
             otherwise="quantiles are of numbers with bounds, which the steward may declare",
         )
     if expr.name in SHOWING or expr.name in ("bool_or", "bool_and"):

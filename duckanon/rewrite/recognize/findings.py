@@ -161,14 +161,14 @@ class Unanswered:
     """Why an aggregate is not answered, and what may be asked instead, as far as the policy has it.
 
     reason: without its full stop. columns: that it is of, folded. instead: aggregates to be asked of these, as SQL with
-    {} for a column; `keys` if also numbers of records by these. otherwise: the end of the sentence where none of them
-    is answered.
+    {} for a column. keys: likewise, by what records may be counted where none of these is answered. otherwise: the end
+    of the sentence where nothing is.
     """
 
     reason: str
     columns: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()
-    keys: bool = False
+    keys: tuple[str, ...] = ()
     otherwise: str = ""
 
 

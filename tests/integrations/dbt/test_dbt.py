@@ -564,11 +564,26 @@ def test_a_policy_with_domains_waits_for_its_table_and_is_set_before_anything_re
     con.execute("CREATE TABLE ages AS SELECT 1 AS age").fetchall()
     assert ask(con, "_dk_dbt_judge", **reading) == {"said": [], "problem": None}
     assert lines(con) == [("open", "main.ages"), ("protect", "main.born")]
-    assert policies(con, born, ages, built=("model.born", "seed.ages"), ended=True) == {"said": [], "problem": None}
+    ended = policies(con, born, ages, built=("model.born", "seed.ages"), ended=True)
+    assert [one[: one.index(":")] for one in ended["said"]] == ["main.ages is open", "main.born is protected"]
     (told,) = con.execute(
         "SELECT decision FROM explain_privacy('SELECT age, count(*) FROM born GROUP BY age')"
     ).fetchall()
     assert told == ("rewritten",)
+
+
+@pytest.mark.parametrize("code", ["SELECT * FROM born", "SELECT age, count(*) AS n FROM born GROUP BY age"])
+def test_the_model_at_which_a_policy_is_set_is_judged_by_it(code: str) -> None:
+    con = steward(policy={"epsilon": 1, "per_query": 0.1})
+    place = {"name": "age", "meta": {"duckanon": {"role": "public", "domain": "ages"}}}
+    born, ages = {**node("born", "seed"), "columns": {"age": place}}, node("ages", "seed", open=True)
+    policies(con, born, ages)
+    con.execute("CREATE TABLE born AS SELECT 1 AS age").fetchall()
+    con.execute("CREATE TABLE ages AS SELECT 1 AS age").fetchall()
+    model = {"name": "m", "resource_type": "model", "this": ["memory", "main", "m"], "language": "sql"}
+    reading: dict[str, Any] = {**model, "run": "1", "node": node("m", "model"), "materialized": "view"}
+    reading |= {"code": code, "reads": [["memory", "main", "born"]]}
+    assert "asks protected tables for more than a release" in ask(con, "_dk_dbt_judge", **reading)["problem"]
 
 
 def test_populations_and_what_never_changes() -> None:
