@@ -347,11 +347,55 @@ def _buckets(by: Duration, of: Bounded) -> _Values:
     return _Values(buckets(of, _FIRST_MONDAY, days), f"(DATE '2000-01-03' + CAST({{}} * {days} AS INTEGER))")
 
 
+def _within_hours(columns: Columns, expr: Expr) -> _Values | None:
+    """The start of a part of an hour, as Superset writes it; None for anything else.
+
+    date_trunc('hour', ts) + INTERVAL '5 minutes' * floor(extract(minute FROM ts) / 5)
+    """
+    match expr:
+        case Arithmetic("+", start, Arithmetic("*", span, floored)):
+            cut, (_, minutes) = truncation(start), called(floored)
+        case _:
+            return None
+    by = duration(folded(span, columns.today))
+    if (
+        cut is None
+        or cut[0] != "hour"
+        or by is None
+        or by.months
+        or by.days
+        or not _divides(by.micros, _MICROS_OF_HOUR)
+    ):
+        return None
+    is_part = (
+        called(floored)[0] == "floor" and len(minutes) == 1 and _minutes_by(columns, minutes[0], cut[1], by.micros)
+    )
+    of = known(cut[1], columns)
+    if not is_part or of.kind not in (DATE, TIMESTAMP):
+        return None
+    if of.kind == DATE:
+        return replace(_starts("day", of), value=f"CAST({_START_OF['day']} AS TIMESTAMP)")
+    return _Values(buckets(of, 0, by.micros), f"make_timestamp({{}} * {by.micros})")
+
+
+def _minutes_by(columns: Columns, expr: Expr, of: Expr, micros: int) -> bool:
+    """Whether it is the minute of a date, divided by so many minutes as an interval has."""
+    if not isinstance(expr, Arithmetic) or expr.operator != "/":
+        return False
+    divisor, (name, arguments) = folded(expr.right, columns.today), called(expr.left)
+    return name == "minute" and list(arguments) == [of] and divisor is not None and divisor.value == micros / _MINUTE
+
+
+def _divides(part: int, whole: int) -> bool:
+    return part > 0 and whole % part == 0
+
+
+_MINUTE = Fraction(60_000_000)
 _MICROS_OF_HOUR = 3_600_000_000
 _MICROS_OF_DAY = 24 * _MICROS_OF_HOUR
 # 2000-01-03, in days since 1970.
 _FIRST_MONDAY = 10_959
-_READERS = (_named, _written, _truncated, _in_zone, _first_days, _last_days, _bucketed)
+_READERS = (_named, _written, _truncated, _in_zone, _within_hours, _first_days, _last_days, _bucketed)
 # A directive of a format that names one part of a date, that part, and one date or time with each of its values.
 _PARTS_WRITTEN = {
     "%m": ("month", "DATE '1999-12-01' + to_months(CAST({} AS INTEGER))"),
