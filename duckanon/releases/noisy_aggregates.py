@@ -146,6 +146,10 @@ _LATERAL = (
     "A subquery in FROM that depends on the row before it is computed within each unit, and this one asks for numbers "
     "of all units: group it by the columns that it compares, and join it by these."
 )
+_BESIDE = (
+    "A subquery beside statistics is followed where these are the result, not where records are compared with them: "
+    "write its value out."
+)
 REFUSALS = (NotFollowed, NotOffered, NotTotal, InvalidInput)
 
 
@@ -179,6 +183,10 @@ def _planned_as_written(context: RuleContext, query: Node, place: Node) -> tuple
         """The answer to a query for numbers of all units, which is asked before the query around it."""
         if block.node is None:
             raise NotOffered(_LATERAL)
+        beside = [one for part in _computed(block.node) for one in queries_in(part)]
+        if beside:
+            # What it reads would be no part of the question around it, though that question's answer depends on it.
+            raise NotOffered(_BESIDE, beside[0], is_last=True)
         try:
             # There it sees what WITH has, also that of the query around it.
             inside = within(block.node, context.bound.query) or within(block.node, query)
@@ -202,6 +210,12 @@ def _planned_as_written(context: RuleContext, query: Node, place: Node) -> tuple
     check(plan.question, context.protected(found.table))
     stored = {fold(one): one for one in context.columns(found.table)}
     return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
+
+
+def _computed(query: Node) -> list[Node]:
+    """The parts of a SELECT that are computed of its groups."""
+    late = (query.args.get(one) for one in ("having", "qualify", "order", "limit", "offset"))
+    return [*query.expressions, *(one for one in late if one is not None)]
 
 
 def refused_part(context: RuleContext, query: Node, place: Node, no: Exception) -> tuple[Node, Exception]:

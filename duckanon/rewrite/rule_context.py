@@ -189,7 +189,13 @@ class RuleContext:
 
     def grouped(self, query: Node, place: Node) -> Grouped:
         """A SELECT, seen from a place in the query, with its keys and aggregates. Raises NotFollowed."""
-        return Grouped(query, lambda name: self._is_column_of(name, query, place) is not False)
+        return Grouped(query, lambda name: self._is_column_of(name, query, place) is not False, self._is_apart)
+
+    def _is_apart(self, part: Node) -> bool:
+        """Whether a subquery reads open tables and answers alone, and no column of the queries around it."""
+        read = nodes_of(part, exp.Table)
+        are_open = all(one.args.get("db") and named(one) not in self.catalog.protected for one in read)
+        return are_open and all(self.outer_column(one) is None for one in nodes_of(part, exp.Select))
 
     def outer_column(self, part: Node) -> Node | None:
         """The first column in a subquery that is not its own but one of the queries around it; None if it has none."""

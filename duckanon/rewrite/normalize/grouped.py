@@ -104,11 +104,14 @@ class Over:
 class Grouped:
     """A SELECT that groups or aggregates. Raises NotFollowed for another query.
 
-    is_column: whether a bare name is one of the columns that it reads.
+    is_column: whether a bare name is one of the columns that it reads. is_apart: whether a subquery in it reads neither
+    records nor the row around it, so that it stays as it is.
     """
 
-    def __init__(self, query: Node, is_column: Callable[[Node], bool]) -> None:
-        self.query, self._is_column = query, is_column
+    def __init__(
+        self, query: Node, is_column: Callable[[Node], bool], is_apart: Callable[[Node], bool] = lambda _: False
+    ) -> None:
+        self.query, self._is_column, self.is_apart = query, is_column, is_apart
         if isinstance(query, exp.Select) and query.is_star and _counts_by_all(query):
             raise NotFollowed(ALL_OTHERS)
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
@@ -285,6 +288,8 @@ class _Writer:
         shown = self.quotient(node)
         if shown is not None:
             return self._sql(shown.value)
+        if isinstance(node, exp.Query) and grouped.is_apart(node):
+            return node.copy()
         if isinstance(node, exp.Query | exp.Star):
             total = ", or write a total of all rows as sum(count(*)) OVER ()" if isinstance(node, exp.Query) else ""
             raise NotFollowed(
