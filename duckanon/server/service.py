@@ -265,7 +265,9 @@ class Service:
         loop = self._loop
         with self._workers.pausing(), self._memory.lifted():
             if loop is not None and loop.is_running():
-                asyncio.run_coroutine_threadsafe(self._end_others(), loop).result()
+                # The loop may end meanwhile, where the server is stopped.
+                with suppress(TimeoutError):
+                    asyncio.run_coroutine_threadsafe(self._end_others(), loop).result(2 * _ENDING)
             yield
 
     async def _end_others(self) -> None:
