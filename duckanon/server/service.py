@@ -189,6 +189,7 @@ class Service:
         """As `serve`, until an event is set."""
         loop = self._loop = asyncio.get_running_loop()
         self._stopped = stopped
+        loop.set_exception_handler(self._failed)
         server = await loop.create_server(
             lambda: Stream(self._begin), self.options.host, self.options.port, backlog=512
         )
@@ -206,6 +207,10 @@ class Service:
             self.metrics.close()
         await self._stop()
         self.log.write("stop")
+
+    def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log an error that nobody has taken. asyncio would print it, and what it came from may quote a value."""
+        self.log.write("internal error", kind=type(context.get("exception")).__name__)
 
     async def _stop(self) -> None:
         """End all sessions: those that wait at once, the others when their statements end, or after the grace."""

@@ -319,6 +319,21 @@ def test_an_error_for_which_nobody_waits_is_not_printed(caplog: pytest.LogCaptur
     assert "a secret" not in caplog.text
 
 
+def test_an_error_that_nobody_takes_is_logged_without_its_words(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        served._loop.call_soon(_raises)
+
+    def _raises() -> None:
+        raise duckdb.ConversionException("Could not convert string 'a secret'")
+
+    served.call(fails)
+    served.call(lambda: None)
+    assert '"kind": "ConversionException"' in served.log()
+    assert "a secret" not in served.log() + caplog.text
+
+
 def test_memory_and_temporary_files_have_limits(database: Path, tmp_path: Path) -> None:
     with (
         serving(database, memory="200MB", temp=tmp_path / "spill", temp_size="1MB") as served,
