@@ -22,9 +22,10 @@ def multiple(of: Number, expr: Expr, computed: Computed) -> Computed | None:
         return None
     times, plus = line
     low, high = (times * each + plus for each in (Fraction(of.low), of.high))
-    if (Fraction(computed.low), computed.high, computed.steps) != (low, high, of.steps):
+    if (Fraction(computed.low), computed.high) != (low, high):
         return None
-    return replace(computed, column=of.column, value="")
+    # Its own steps are finer where what is added is no multiple of them: of 2 * x + 1 they are 1.
+    return replace(computed, column=of.column, value="", step=str(times * Fraction(of.step)), steps=of.steps)
 
 
 def _line(expr: Expr) -> tuple[Fraction, Fraction] | None:
