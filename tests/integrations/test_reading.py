@@ -1,6 +1,7 @@
 """Text files as offices have them: encodings, decimal commas, missing values, dates, names that come twice."""
 
 import re
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -205,3 +206,15 @@ def test_sets_that_copy_wrote_are_read_as_those_in_json(tmp_path):
         con.execute(f"COPY (SELECT 1 AS class_id, {query}) TO '{tmp_path / name}' (HEADER)")
         read = earlier(con, str(tmp_path / name), "people", ["town", "code"], inside=tmp_path / "people.csv")
         assert con.execute(f"SELECT town_set, code_set FROM {read}").fetchall() == [(towns, [1, 2])]
+
+
+def test_dates_in_two_forms_are_read_where_one_of_them_is_named(path):
+    path.write_text("born;note\n31.12.1999;1.1.2020\n2000-02-01;x\n;y\n")
+    said = "people.csv: born is written in two ways, as %d.%m.%Y and as %Y-%m-%d; both are read as dates."
+    kinds, rows, told = read(path, date_format="%d.%m.%Y")
+    assert (kinds, told) == ({"born": "DATE", "note": "VARCHAR"}, [said])
+    assert [row[0] for row in rows] == [date(1999, 12, 31), date(2000, 2, 1), None]
+    assert read(path)[0]["born"] == "VARCHAR"
+    # Here the other form could mean other days.
+    path.write_text("born\n2000-31-12\n2000-02-01\n2000-12-31\n")
+    assert read(path, date_format="%Y-%d-%m")[0] == {"born": "VARCHAR"}
