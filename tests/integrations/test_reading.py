@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from duckanon.errors import InvalidInput
 from duckanon.integrations import column_texts, text_encodings
 from duckanon.integrations.data_files import DataFile, unfit_texts
+from duckanon.integrations.explore.source import Source
 from duckanon.integrations.reading import Reading
 
 SECRET = "Geheimwert"
@@ -215,6 +216,10 @@ def test_dates_in_two_forms_are_read_where_one_of_them_is_named(path):
     assert (kinds, told) == ({"born": "DATE", "note": "VARCHAR"}, [said])
     assert [row[0] for row in rows] == [date(1999, 12, 31), date(2000, 2, 1), None]
     assert read(path)[0]["born"] == "VARCHAR"
+    source = Source(path, lambda _, __: None, Reading(date_format="%d.%m.%Y"))
+    with duckdb.connect() as con:
+        con.execute(str(source.loading))
+        assert con.execute("SELECT born FROM people").fetchall() == [row[:1] for row in rows]
     # Here the other form could mean other days.
     path.write_text("born\n2000-31-12\n2000-02-01\n2000-12-31\n")
     assert read(path, date_format="%Y-%d-%m")[0] == {"born": "VARCHAR"}
