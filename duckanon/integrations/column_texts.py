@@ -15,6 +15,7 @@ _NUMBERS = {
 }
 # Commas that can only be decimal: not three digits follow, or points stand between the thousands before.
 _DECIMAL_COMMA = r".*(,(\d{1,2}|\d{4,})|\..*,\d+)"
+_ISO = "%Y-%m-%d"
 # So many records are looked at before all are.
 _FIRST = 2048
 _SHOWN = 3
@@ -68,6 +69,20 @@ def to_numbers(con: Any, table: str, names: Sequence[str], decimal: str | None) 
     return sure
 
 
+def to_dates(con: Any, table: str, names: Sequence[str], date_format: str) -> list[str]:
+    """Make dates of the columns of text whose values are all written as was said, or as 2024-12-31; returns these.
+
+    table: a temporary one, which is replaced. Only days that the other form cannot mean otherwise are read.
+    """
+    if date_format.startswith(("%Y", "%y")) or "%H" in date_format or "%I" in date_format:
+        return []
+    sure = [name for name in names if _all(con, table, name, f"{as_date(name, date_format)} IS NOT NULL")]
+    if sure:
+        days = ", ".join(f"{as_date(name, date_format)} AS {identifier(name)}" for name in sure)
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * REPLACE ({days}) FROM {table}").fetchall()  # noqa: S608
+    return sure
+
+
 def is_ambiguous(con: Any, table: str, name: str) -> bool:
     """Whether a column of text holds numbers whose commas may be decimal, or stand between thousands."""
     return _are_numbers(con, table, name, ",") and _some(con, table, name, ".*,.*")
@@ -109,7 +124,13 @@ def _matches(name: str, form: str) -> str:
 
 def _are_numbers(con: Any, source: str, name: str, sign: str) -> bool:
     """Whether there are values, and all are numbers."""
-    ((are,),) = con.execute(f"SELECT bool_and({_matches(name, _NUMBERS[sign])}) FROM {source}").fetchall()  # noqa: S608
+    return _all(con, source, name, _matches(name, _NUMBERS[sign]))
+
+
+def _all(con: Any, source: str, name: str, condition: str) -> bool:
+    """Whether a column has values, and all of them meet a condition."""
+    given = f"{identifier(name)} IS NOT NULL"
+    ((are,),) = con.execute(f"SELECT bool_and({condition}) FILTER ({given}) FROM {source}").fetchall()  # noqa: S608
     return bool(are)
 
 
@@ -127,3 +148,8 @@ def as_number(name: str, sign: str, kind: str) -> str:
     """SQL: a text of a column as a number. sign: before decimals. kind: DuckDB's type."""
     other = "." if sign == "," else ","
     return f"CAST(replace(replace(trim({identifier(name)}), '{other}', ''), '{sign}', '.') AS {kind})"
+
+
+def as_date(name: str, date_format: str) -> str:
+    """SQL: a text of a column as a date, written as was said or as 2024-12-31; NULL where it is neither."""
+    return f"CAST(try_strptime(trim({identifier(name)}), [{literal(date_format)}, {literal(_ISO)}]) AS DATE)"

@@ -151,6 +151,13 @@ class DataFile:
         numbers = column_texts.to_numbers(con, quoted, column_texts.texts(con, quoted, typed), reading.decimal)
         if numbers and reading.decimal is None:
             tell(f"{self.path.name}: {_listed(numbers)} read with decimal commas; --decimal . says that they are none.")
+        if reading.date_format is not None:
+            texts = column_texts.texts(con, quoted, typed)
+            if days := column_texts.to_dates(con, quoted, texts, reading.date_format):
+                tell(
+                    f"{self.path.name}: {_listed(days)} written in two ways, as {reading.date_format} and as %Y-%m-%d; "
+                    "both are read as dates."
+                )
         return quoted
 
     @contextmanager

@@ -22,6 +22,8 @@ _DISK = (
     "DuckDB has spilled to disk as much as it may: raise that with SET max_temp_directory_size = '100GB', name a disk "
     "with more room with SET temp_directory = 'spilled', or work on the table in parts, one view a part."
 )
+# What DuckDB says of a CSV file in another encoding.
+_ENCODED = re.compile(r"CSV Error on Line: (\d+)\b.*file is not utf-8 encoded", re.DOTALL)
 
 
 def sentence(error: Exception) -> str:
@@ -42,6 +44,12 @@ def sentence(error: Exception) -> str:
         return known.usage
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}."
+    if (encoded := _ENCODED.search(text)) is not None:
+        return (
+            f"The file is not in UTF-8 (line {int(encoded[1]):,}): `duckanon preview` says in which encoding it is. "
+            "Read it with read_csv('...', encoding := 'latin-1'), which has the letters of Windows-1252 too, or save "
+            "it in UTF-8."
+        )
     lines = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("LINE "):

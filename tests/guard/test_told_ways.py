@@ -20,6 +20,8 @@ TOLD = [
     ("SELECT min(day) FROM t", "`min(day)`", "ask for count(*) with GROUP BY date_trunc('month', day).",
      "SELECT date_trunc('month', day), count(*) FROM t GROUP BY 1"),
     ("SELECT coutn(*) FROM t", "`coutn(*)`", "write count(...)", "SELECT count(*) FROM t"),
+    ("SELECT clinic, coutn(*) FROM t GROUP BY clinic", "`coutn(*)`", "write count(...)",
+     "SELECT clinic, count(*) FROM t GROUP BY clinic"),
     ("SELECT low(median(age)) FROM t", "`low(median(age))`", "ask for it without", "SELECT median(age) FROM t"),
     ("SELECT clinic, median(age) FROM t GROUP BY CUBE (clinic)", "`median(age)`",
      "without ROLLUP, CUBE and GROUPING SETS", "SELECT clinic, median(age) FROM t GROUP BY clinic"),

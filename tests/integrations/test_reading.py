@@ -1,6 +1,7 @@
 """Text files as offices have them: encodings, decimal commas, missing values, dates, names that come twice."""
 
 import re
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from duckanon.errors import InvalidInput
 from duckanon.integrations import column_texts, text_encodings
 from duckanon.integrations.data_files import DataFile, unfit_texts
+from duckanon.integrations.explore.source import Source
 from duckanon.integrations.reading import Reading
 
 SECRET = "Geheimwert"
@@ -205,3 +207,19 @@ def test_sets_that_copy_wrote_are_read_as_those_in_json(tmp_path):
         con.execute(f"COPY (SELECT 1 AS class_id, {query}) TO '{tmp_path / name}' (HEADER)")
         read = earlier(con, str(tmp_path / name), "people", ["town", "code"], inside=tmp_path / "people.csv")
         assert con.execute(f"SELECT town_set, code_set FROM {read}").fetchall() == [(towns, [1, 2])]
+
+
+def test_dates_in_two_forms_are_read_where_one_of_them_is_named(path):
+    path.write_text("born;note\n31.12.1999;1.1.2020\n2000-02-01;x\n;y\n")
+    said = "people.csv: born is written in two ways, as %d.%m.%Y and as %Y-%m-%d; both are read as dates."
+    kinds, rows, told = read(path, date_format="%d.%m.%Y")
+    assert (kinds, told) == ({"born": "DATE", "note": "VARCHAR"}, [said])
+    assert [row[0] for row in rows] == [date(1999, 12, 31), date(2000, 2, 1), None]
+    assert read(path)[0]["born"] == "VARCHAR"
+    source = Source(path, lambda _, __: None, Reading(date_format="%d.%m.%Y"))
+    with duckdb.connect() as con:
+        con.execute(str(source.loading))
+        assert con.execute("SELECT born FROM people").fetchall() == [row[:1] for row in rows]
+    # Here the other form could mean other days.
+    path.write_text("born\n2000-31-12\n2000-02-01\n2000-12-31\n")
+    assert read(path, date_format="%Y-%d-%m")[0] == {"born": "VARCHAR"}

@@ -173,15 +173,15 @@ def _statement(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
 
 def _unread(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
     """A statement that cannot be parsed is unsafe if it names a watched table, or what is made from one."""
-    said = "the statement cannot be parsed"
+    said, ways = "the statement cannot be parsed", ("Write it so that it can be followed.", "Look at it yourself.")
+    if "{{" in statement.text or "{%" in statement.text:
+        said, ways = "a template, which is no SQL yet", ("Run dbt compile, and audit the project's folder.",) * 2
     named = sorted(name for name in schema.protected or () if statement.mentions(name.object))
     for name in named:
         line = statement.line_of(name.object)
-        yield AuditFinding(
-            Path(), line, "", "unknown", str(name), Verdict.UNSAFE, said, "Write it so that it can be followed."
-        )
+        yield AuditFinding(Path(), line, "", "unknown", str(name), Verdict.UNSAFE, said, ways[0])
     if not named:
-        yield AuditFinding(Path(), statement.line, "", "unknown", "", Verdict.UNREAD, said, "Look at it yourself.")
+        yield AuditFinding(Path(), statement.line, "", "unknown", "", Verdict.UNREAD, said, ways[1])
 
 
 def advice(found: Finding) -> str:

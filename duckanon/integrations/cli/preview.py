@@ -38,9 +38,9 @@ class Column:
 def preview(path: Path, reads: InOptions) -> Table:
     """The columns of a file as a table. Raises InvalidInput, duckdb.Error or Cancelled."""
     with Session(role="steward") as session:
-        records, columns = session.run(f"Reading {path.name}", lambda con: read(con, path, reads))
+        records, columns, empty = session.run(f"Reading {path.name}", lambda con: read(con, path, reads))
     title = f"{path.name}: {records:,} records"
-    table = Table(box=box.ROUNDED, title=title, title_justify="left", caption=_NOTE, caption_justify="left")
+    table = Table(box=box.ROUNDED, title=title, title_justify="left", caption=_caption(empty), caption_justify="left")
     for name in ("column", "type", "missing", "different", ""):
         table.add_column(name, justify="right" if name in ("missing", "different") else "left")
     for one in columns:
@@ -49,17 +49,27 @@ def preview(path: Path, reads: InOptions) -> Table:
     return table
 
 
-def read(con: Connection, path: Path, reads: InOptions) -> tuple[int, list[Column]]:
-    """The number of records, and the columns."""
+def _caption(empty: int) -> str:
+    if not empty:
+        return _NOTE
+    told = "1 record has no value" if empty == 1 else f"{empty:,} records have no value"
+    return f"{told} in any column, and would be released as such: leave out empty lines.\n{_NOTE}"
+
+
+def read(con: Connection, path: Path, reads: InOptions) -> tuple[int, list[Column], int]:
+    """The number of records, the columns, and how many records have no value in any of them."""
     table = reads.source(con, path)
     source = f"system.main.query_table({literal(table)})"
     described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {source})").fetchall()  # noqa: S608 - a literal
     figures = ", ".join(f"count({identifier(name)}), count(DISTINCT {identifier(name)})" for name, _ in described)
-    (found,) = con.execute(f"SELECT count(*), {figures} FROM {source}").fetchall()  # noqa: S608
-    records, counts = found[0], found[1:]
+    nothing = " AND ".join(f"{identifier(name)} IS NULL" for name, _ in described)
+    (found,) = con.execute(
+        f"SELECT count(*), count(*) FILTER ({nothing}), {figures} FROM {source}"  # noqa: S608
+    ).fetchall()
+    records, empty, counts = found[0], found[1], found[2:]
     told = unfit_texts(con, table, DataFile.of(path), reads.reading)
     columns = [
         Column(name, kind, records - given, different, told.get(name, ""))
         for (name, kind), given, different in zip(described, counts[::2], counts[1::2], strict=True)
     ]
-    return records, columns
+    return records, columns, empty

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import identifier
 from duckanon.errors import InvalidInput
-from duckanon.integrations.column_texts import as_number
+from duckanon.integrations.column_texts import as_date, as_number
 from duckanon.integrations.data_files import DataFile, unfit_texts
 from duckanon.integrations.reading import Reading
 from duckanon.integrations.text_encodings import UTF_8, encoding_of
@@ -109,12 +109,12 @@ class Source:
             for one in (reader, identifier(table))
         ]
         sign = self.reading.decimal or ","
-        numbers = [
-            f"{as_number(name, sign, kind)} AS {identifier(name)}"
-            for name, kind in kinds[1].items()
-            if kinds[0].get(name) == "VARCHAR" and kind in ("BIGINT", "DOUBLE")
-        ]
-        replaced = f"SELECT * REPLACE ({', '.join(numbers)}) " if numbers else ""
+        texts = {name: kind for name, kind in kinds[1].items() if kinds[0].get(name) == "VARCHAR" != kind}
+        made = {name: as_number(name, sign, kind) for name, kind in texts.items() if kind in ("BIGINT", "DOUBLE")}
+        if (form := self.reading.date_format) is not None:
+            made |= {name: as_date(name, form) for name, kind in texts.items() if kind == "DATE"}
+        written = ", ".join(f"{made[name]} AS {identifier(name)}" for name in kinds[1] if name in made)
+        replaced = f"SELECT * REPLACE ({written}) " if made else ""
         return f"CREATE TABLE {identifier(table)} AS\n{replaced}FROM {reader}"
 
     def free_file(self, suffix: str) -> Path:

@@ -20,6 +20,7 @@ from duckanon.rewrite.algebra.aggregates import AGGREGATES
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, nodes_of
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.instead import is_like_an_aggregate, not_called
 from duckanon.rewrite.normalize.quotients import Quotient, guarded, inner, quotient
 from duckanon.rewrite.normalize.split import may_be
 
@@ -122,6 +123,9 @@ class Grouped:
         found = [one for part in parts if part is not None for one in aggregates_of(part)]
         self.aggregates: list[Node] = list(dict.fromkeys(found))
         if not self.aggregates:
+            for call in nodes_of(query, exp.Anonymous):
+                if is_like_an_aggregate(fold(call.name)):
+                    raise NotFollowed(not_called(fold(call.name)), call)
             raise NotFollowed("The query shows values and tells no count, sum or other statistic of them.")
         order = query.args.get("order")
         for term in order.expressions if order is not None else ():

@@ -369,3 +369,11 @@ def test_a_file_that_is_not_utf_8_is_a_line_of_the_report(here):
         ("c.sql", 1, "unread"),
     ]
     assert told[1][3] == told[3][3] == "the file is not UTF-8 text"
+
+
+def test_a_template_is_told_with_what_to_run(here):
+    (here / "m.sql").write_text("{{ config(materialized='table') }}\nselect * from {{ ref('persons') }}\n")
+    for table in ("persons", "shops"):
+        (found,) = listed("m.sql", "--table", table, code=int(table == "persons"))
+        assert found["found"] == "a template, which is no SQL yet"
+        assert found["advice"] == "Run dbt compile, and audit the project's folder."

@@ -341,3 +341,14 @@ def test_ctrl_c_in_a_function_is_known_as_such(con):
         con.execute("SELECT stopped(1)").fetchall()
     assert was_interrupted(caught.value)
     assert not was_interrupted(duckdb.InvalidInputException("Invalid Input Error: KeyboardInterrupt"))
+
+
+def test_a_file_in_another_encoding_is_told_with_the_way_out(tmp_path):
+    (tmp_path / "a.csv").write_bytes("Ort;n\nKöln;1\n".encode("cp1252"))
+    with duckdb.connect() as con:
+        with pytest.raises(duckdb.Error) as refused:
+            con.execute(f"FROM '{tmp_path / 'a.csv'}'")
+        assert "encoding := 'latin-1'" in sentence(refused.value)
+        assert con.execute(f"SELECT Ort FROM read_csv('{tmp_path / 'a.csv'}', encoding := 'latin-1')").fetchall() == [
+            ("Köln",)
+        ]

@@ -143,3 +143,10 @@ def test_a_file_without_names_of_columns_shows_no_record(here):
             'There is no column "age" in "stays.csv"; the names of its 4 columns look like values, so they are not '
             "listed: if it comes from a file, put the names of the columns into its first line.\n"
         )
+
+
+def test_a_preview_tells_of_records_without_any_value(here):
+    (here / "stays.csv").write_text("age;zip\n34;5\n;\n35;6\n")
+    assert "1 record has no value in any column" in " ".join(run("preview", "stays.csv").output.split())
+    (here / "stays.csv").write_text("age;zip\n34;5\n;6\n35;6\n")
+    assert "no value in any column" not in " ".join(run("preview", "stays.csv").output.split())
