@@ -23,7 +23,7 @@ OTHERS = set(
     "pg_terminate_backend require to_char".split()
 )
 # Options of DuckDB's read_csv.
-READING = set("comment decimal_separator escape header nullstr quote skip".split())
+READING = set("all_varchar comment decimal_separator encoding escape header nullstr quote skip".split())
 
 
 def code(text: str) -> Iterator[str]:
