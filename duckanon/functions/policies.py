@@ -283,20 +283,20 @@ def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
         )
 
 
-def _stored_bounds(name: str, ends: Sequence[str], kind: str) -> list[str]:
+def _stored_bounds(name: str, ends: Sequence[str], kind: str) -> tuple[str, ...]:
     """Bounds as the policy has them: times of a type with a time zone in UTC, others without what zone they have."""
     if kind not in _TIMES:
-        return list(ends)
+        return tuple(ends)
     times = [datetime.fromisoformat(one) if ":" in one else date.fromisoformat(one) for one in ends]
     if kind != _ZONED:
-        return [str(one.replace(tzinfo=None) if isinstance(one, datetime) else one) for one in times]
+        return tuple(str(one.replace(tzinfo=None) if isinstance(one, datetime) else one) for one in times)
     zoned = [one for one in times if isinstance(one, datetime) and one.tzinfo is not None]
     if len(zoned) < len(times):
         raise InvalidInput(
             f'The bounds of "{name}", which has a time zone, must be times with an offset, as in bounds := '
             f"{{{literal(name)}: [TIMESTAMPTZ '2020-01-01 00:00:00+00', TIMESTAMPTZ '2029-12-31 00:00:00+00']}}."
         )
-    return [str(one.astimezone(UTC)) for one in zoned]
+    return tuple(str(one.astimezone(UTC)) for one in zoned)
 
 
 def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.Scalar) -> pa.Array:

@@ -113,6 +113,19 @@ def test_a_month_of_days_is_added_and_nothing_else_is_charged_again(database: Da
     assert "Changed in place" not in database.change(domains=LATER)
 
 
+@pytest.mark.parametrize("ends", ["[0, 100]", "[0.5, 99.5, 0.5]", "[DATE '2024-01-01', DATE '2024-12-31']"])
+def test_the_same_call_changes_nothing(tmp_path: Path, ends: str) -> None:
+    """Whatever its bounds are: of what is prepared nothing ends."""
+    kind = "DATE" if "DATE" in ends else "DOUBLE"
+    same = f"SELECT protect('t', privacy_unit := 'u', rows_per_unit := 1, epsilon := 9, bounds := {{'x': {ends}}})"
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(f"CREATE TABLE t (u INTEGER, x {kind})").fetchall()
+        said, lines = con.execute(same).fetchall(), "SELECT count(*) FROM privacy_ledger()"
+        before = con.execute(lines).fetchall()
+        assert con.execute(same).fetchall() == said
+        assert con.execute(lines).fetchall() == before
+
+
 def test_values_come_from_an_open_table_that_has_gained_some(database: Database) -> None:
     database.asked(BY_DAY)
     database.steward("INSERT INTO states VALUES ('PR')")
