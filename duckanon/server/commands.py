@@ -30,6 +30,15 @@ class Set:
 
 
 @dataclass(frozen=True)
+class SetConfig:
+    """Set a setting by the function set_config, which answers its new value. column: the name of that column."""
+
+    name: str
+    value: str
+    column: str
+
+
+@dataclass(frozen=True)
 class Show:
     """Show a setting; all of them if name is ''."""
 
@@ -155,6 +164,7 @@ class DiscardAll:
 Command: TypeAlias = (
     Transaction
     | Set
+    | SetConfig
     | Show
     | Declare
     | Fetch
@@ -501,12 +511,25 @@ def _user(action: str) -> _Reads:
 
 
 def _select(words: _Words) -> Command | None:
-    """SELECT pg_cancel_backend(n) or pg_terminate_backend(n), which concern another session; every other is a query."""
+    """SELECT of a function that does something to this session or to another one; every other is a query."""
     if words.skip("pg_catalog") and not words.skip("."):
         return None
-    name = words.skip("pg_cancel_backend", "pg_terminate_backend")
+    name = words.skip("pg_cancel_backend", "pg_terminate_backend", "set_config")
     if not name or not words.skip("("):
         return None
+    return _set_config(words) if name == "set_config" else _end_statement(words, name)
+
+
+def _set_config(words: _Words) -> Command | None:
+    setting, comma, value = words.take(), words.skip(","), words.take()
+    is_constant = comma and setting.kind == value.kind == "text"
+    if not is_constant or not words.skip(",") or not words.skip("true", "false") or not words.skip(")"):
+        return None
+    column = words.name() if words.skip("as") else "set_config"
+    return SetConfig(setting.value, value.value, column) if words.is_over else None
+
+
+def _end_statement(words: _Words, name: str) -> Command | None:
     process = words.take()
     if not process.text.isdecimal() or not words.skip(")"):
         return None

@@ -76,6 +76,8 @@ class SessionStatements(Execution):
         """As `_command`, for statements that need not wait."""
         if isinstance(command, commands.Set):
             return self._set(command)
+        if isinstance(command, commands.SetConfig):
+            return self._set_config(command)
         if isinstance(command, commands.Show):
             return self._shown(command)
         if isinstance(command, commands.CloseCursor):
@@ -193,10 +195,17 @@ class SessionStatements(Execution):
         if not known and self._is_steward:
             # DuckDB's own, as far as the server's configuration lets it be set.
             return None
-        told_of = self._settings.set(command.name, command.value)
+        self._set_to(command.name, command.value)
+        return Result("SET")
+
+    def _set_config(self, command: commands.SetConfig) -> Result:
+        self._set_to(command.name, command.value)
+        return listed("SELECT", [Column(command.column, TEXT)], [(self._settings.get(command.name),)])
+
+    def _set_to(self, name: str, value: str | None) -> None:
+        told_of = self._settings.set(name, value)
         if told_of is not None:
             self._out += wire.parameter_status(*told_of)
-        return Result("SET")
 
     def _shown(self, command: commands.Show) -> Result:
         if not command.name:
@@ -268,6 +277,8 @@ class SessionStatements(Execution):
             return [Column(_PLAN, plans.TYPES[command.form])]
         if isinstance(command, commands.EndStatement):
             return [Column(command.column, BOOL)]
+        if isinstance(command, commands.SetConfig):
+            return [Column(command.column, TEXT)]
         if isinstance(command, commands.Fetch) and not command.move:
             portal = self._portal(command.name)
             return portal.result.columns if portal.result is not None else None

@@ -65,6 +65,10 @@ def test_nobody_ends_what_another_user_runs(served, other):
         ("SELECT pg_cancel_backend(7), 1", None),
         ("SELECT pg_cancel_backend(pid) FROM pg_stat_activity", None),
         ("SELECT 1", None),
+        ("SELECT set_config('TimeZone', 'UTC', false)", commands.SetConfig("TimeZone", "UTC", "set_config")),
+        ("SELECT pg_catalog.set_config('jit', 'off', true) AS x", commands.SetConfig("jit", "off", "x")),
+        ("SELECT set_config('jit', 'off', false) FROM pg_settings", None),
+        ("SELECT set_config('jit', value, false)", None),
         ("SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE", commands.Set("TimeZone", "+00:00")),
         ("SET TIME ZONE LOCAL", commands.Set("TimeZone", None)),
         ("SET SESSION TIME ZONE 'UTC'", commands.Set("TimeZone", "UTC")),
@@ -72,6 +76,15 @@ def test_nobody_ends_what_another_user_runs(served, other):
 )
 def test_how_they_are_read(text, wanted):
     assert commands.command(text) == wanted
+
+
+def test_set_config_sets_or_fails(served):
+    with served.login("ana") as con:
+        assert con.execute("SELECT set_config('statement_timeout', '7s', false)").fetchone() == ("7000",)
+        assert con.execute("SHOW statement_timeout").fetchone() == ("7000",)
+        with pytest.raises(psycopg.Error, match="AT TIME ZONE"):
+            con.execute("SELECT set_config('timezone', 'Europe/Berlin', false)")
+        assert con.execute("SHOW timezone").fetchone() == ("UTC",)
 
 
 @pytest.mark.parametrize("zone", ["INTERVAL '+00:00' HOUR TO MINUTE", "'Etc/UTC'", "0", "'GMT'", "INTERVAL '00:00'"])
