@@ -258,7 +258,7 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
         raise NotOffered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
-    keys = keys[: _needed_regions(found, keys, lookup)]
+    keys = keys[: _needed_regions(found, keys, lookup, parts.on_records)]
     regions = tuple(fold(one.column) for one in keys)
     after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
     filters = [one for one in parts.on_records if one not in after]
@@ -287,14 +287,46 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
     return _Asked(question, regions, told, (context.path(parts.units.relation.name), parts.unit)), found
 
 
-def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | None) -> int:
+def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | None, on_records: Sequence[Expr]) -> int:
     """How many regions, from the widest on, the query names, in its groups or around them.
 
-    A group may lie in several regions. It counts once in each of these, and else once.
+    A group may lie in several regions, and the release has it once in each. So a region is of use only where the query
+    has it so too: it groups by it, takes any_value of it, or leaves one of its values. Otherwise the groups are those
+    that the query's records form, which is another question. Raises NotOffered where its rows are such regions.
     """
     names = [fold(one.column) for one in keys]
     within = {one.name for one in found.unit if isinstance(one, Column)}
-    return max(_depth(found, names, lookup), 1 + max((at for at, one in enumerate(names) if one in within), default=-1))
+    named = 1 + max((at for at, one in enumerate(names) if one in within), default=-1)
+    needed = max(_depth(found, names, lookup), named)
+    grouped = within | {name for one in found.regions for name in _names(_released(one, found.size))}
+    told_apart = grouped | _of_each_group(found) | _left_one_value(on_records) | set(lookup.own if lookup else ())
+    missing = next((at for at, one in enumerate(names[:needed]) if one not in told_apart), needed)
+    shown = {name for one in found.keys for name in _names(_released(one, found.size))}
+    if shown & set(names[missing:needed]):
+        raise NotOffered(
+            "A group may lie in several regions: where it is counted by one, its GROUP BY has all wider ones too, "
+            f"here {keys[missing].column}."
+        )
+    return missing
+
+
+def _of_each_group(found: GroupSizes) -> set[str]:
+    """The columns of which any_value stands for all records of a group."""
+    exprs = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
+    aggregates = (one for each in exprs for one in walk(each) if isinstance(one, Aggregate) and one.name == "any_value")
+    return {one.argument.name for one in aggregates if isinstance(one.argument, Column)}
+
+
+def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
+    """The columns of which conditions leave one value."""
+    found = set()
+    for one in conditions:
+        match one:
+            case Comparison("=", Column(name=name), other) | Comparison("=", other, Column(name=name)):
+                found |= set() if any(columns_in([other])) else {name}
+            case In(Column(name=name), (other,)):
+                found |= set() if any(columns_in([other])) else {name}
+    return found
 
 
 def _parts(found: GroupSizes, policy: Policy) -> _Parts:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import duckanon
+from duckanon.errors import PolicyRefusal
 from duckanon.releases import group_size_queries, mechanisms
 from tests.guard.truthful import truth
 
@@ -38,6 +39,14 @@ STATEMENTS = [
     "WHERE county IS NOT NULL GROUP BY ALL) GROUP BY ALL",
     "SELECT size, count(*) FROM (SELECT state, county, hh, count(*) AS size FROM persons WHERE county IS NOT NULL "
     "GROUP BY ALL) GROUP BY size",
+    # A group with records in several of these regions is one group.
+    "SELECT size, count(*) FROM (SELECT hh, count(*) AS size FROM persons WHERE state IN ('A', 'B') GROUP BY hh) "
+    "GROUP BY size",
+    "SELECT size, count(*) FROM (SELECT hh, count(*) AS size FROM persons WHERE county = 'a1' GROUP BY hh) "
+    "GROUP BY size",
+    "SELECT size, count(*) FROM (SELECT county, hh, count(*) AS size FROM persons GROUP BY ALL) GROUP BY size",
+    "SELECT size, count(*) FROM (SELECT county, hh, count(*) AS size FROM persons WHERE state <> 'A' GROUP BY ALL) "
+    "GROUP BY size",
 ]  # fmt: skip
 
 
@@ -70,5 +79,16 @@ def test_answers_are_duckdbs_own(con: duckanon.Analyst) -> None:
 def test_the_twin_that_always_counts_in_leaf_regions_fails(
     con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_size_queries, "_needed_regions", lambda found, keys, lookup: len(keys))
+    monkeypatch.setattr(group_size_queries, "_needed_regions", lambda found, keys, lookup, on_records: len(keys))
     assert len(differing(con)) >= 4
+
+
+def test_a_region_is_counted_with_all_wider_ones(con: duckanon.Analyst) -> None:
+    of_counties = (
+        "SELECT county, size, count(*) FROM (SELECT county, hh, count(*) AS size FROM persons {} GROUP BY ALL)"
+    )
+    with pytest.raises(PolicyRefusal, match="its GROUP BY has all wider ones too, here state"):
+        con.execute(f"{of_counties.format('')} GROUP BY ALL")
+    one_state = of_counties.format("WHERE state = 'A'")
+    found = con.execute(f"{one_state} GROUP BY ALL").fetchall()
+    assert {row[0] for row in found} == {"a1", "a2"}
