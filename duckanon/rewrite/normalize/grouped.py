@@ -168,6 +168,9 @@ class Grouped:
             given = self.query.args.get(part)
             if isinstance(given, list):
                 new.set(part, [write(one) for one in given])
+            elif part == "group" and self._group("all"):
+                # DuckDB refuses GROUP BY ALL beside a window over aggregates.
+                new = new.group_by(*over.keys, dialect=DIALECT)
             elif given is not None:
                 new.set(part, write(given, aliased=part == "order"))
         if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
