@@ -1,9 +1,10 @@
 """Group sizes in ordinary SQL: which question a query asks, and the query over the answer that replaces it.
 
-All group-size queries of a table without filters on records read one release, of the whole hierarchy, for the policy's
+All group-size queries of a table without filters on records, by the same regions, read one release for the policy's
 epsilon per query. So every query after the first is free, and answers about different regions and sizes agree. Filters
 on records, other sizes than the number of records, parts of groups, and the table of all units make a release of its
-own. Conditions on regions and sizes, and everything that is computed of sizes, are applied to the release.
+own. Conditions on sizes and on the regions by which groups are counted, and all that is computed of sizes, are applied
+to the release.
 """
 
 from __future__ import annotations
