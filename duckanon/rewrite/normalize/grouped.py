@@ -168,7 +168,7 @@ class Grouped:
             given = self.query.args.get(part)
             if isinstance(given, list):
                 new.set(part, [write(one) for one in given])
-            elif part == "group" and self._group("all"):
+            elif part == "group" and self._group("all") and any(True for _ in nodes_of(new, exp.Window)):
                 # DuckDB refuses GROUP BY ALL beside a window over aggregates.
                 new = new.group_by(*over.keys, dialect=DIALECT)
             elif given is not None:
