@@ -320,13 +320,15 @@ def _of_each_group(found: GroupSizes) -> set[str]:
 
 def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
     """The columns of which conditions leave one value."""
-    found = set()
+    found = set[str]()
     for one in conditions:
         match one:
-            case Comparison("=", Column(name=name), other) | Comparison("=", other, Column(name=name)):
-                found |= set() if any(columns_in([other])) else {name}
-            case In(Column(name=name), (other,)):
-                found |= set() if any(columns_in([other])) else {name}
+            case (
+                Comparison("=", Column(name=name), value)
+                | Comparison("=", value, Column(name=name))
+                | In(Column(name=name), (value,))
+            ) if not any(True for _ in columns_in([value])):
+                found.add(name)
     return found
 
 
