@@ -1,7 +1,7 @@
 """How many random examples and cases are tried, by the profile in the environment variable HYPOTHESIS_PROFILE."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -36,11 +36,20 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
 
 
 def not_with_oldest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests that need not run with the oldest versions too: seven of eight cases of a list.
+    """The tests that need not run with the oldest versions too: seven of eight cases of a list, each second of a file.
 
-    In what versions differ, many cases of a list differ.
+    In what versions differ, many cases of a list and many tests of a file differ. Before a version is released the
+    README's command runs with the oldest versions, whole.
     """
-    cases: dict[str, list[pytest.Item]] = {}
+    files: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:
-        cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    return [one for each in cases.values() if len(each) > _SHORT_LIST for at, one in enumerate(each) if at % _EVERY]
+        file, _, _ = item.nodeid.partition("::")
+        files.setdefault(file, {}).setdefault(item.nodeid.split("[")[0], []).append(item)
+    return [item for tests in files.values() for item in _left_out(list(tests.values()))]
+
+
+def _left_out(tests: Sequence[Sequence[pytest.Item]]) -> Iterator[pytest.Item]:
+    """Of one file, by test its cases."""
+    for number, cases in enumerate(tests):
+        every = 1 if len(cases) <= _SHORT_LIST else _EVERY
+        yield from (case for at, case in enumerate(cases) if number % 2 or at % every)

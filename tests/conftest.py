@@ -9,6 +9,9 @@ from contextlib import closing
 from importlib import import_module
 from typing import Any
 
+# Read where numpy is imported. Threads that wait for work take time from the processes beside them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import duckdb
 import pytest
 from hypothesis import settings
@@ -57,6 +60,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = not_with_oldest(items)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [one for one in items if one not in set(left_out)]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: the garbage collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,7 @@ def test_examples(own_con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: p
             assert cells(drawn) == cells(example.printed), example.sql
 
 
+@pytest.mark.ci("each command is a process of its own")
 def test_the_commands_of_the_audit_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each leaves with the status that the page promises, on models of which one lets records out."""
     monkeypatch.chdir(tmp_path)

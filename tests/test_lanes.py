@@ -49,6 +49,7 @@ def test_what_the_oldest_versions_need_not_try() -> None:
         assert any(map(reached, files)), path
 
 
+@pytest.mark.ci("pytest runs pytest")
 def test_a_lane_is_run_with_its_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     run: list[tuple[list[str], str]] = []
     monkeypatch.setattr("os.execve", lambda _, command, names: run.append((command, names["HYPOTHESIS_PROFILE"])))
@@ -58,16 +59,20 @@ def test_a_lane_is_run_with_its_profile(monkeypatch: pytest.MonkeyPatch) -> None
         lanes.main(["slow"])
 
 
-def test_the_oldest_versions_try_an_eighth_of_a_list() -> None:
+def test_the_oldest_versions_try_an_eighth_of_a_list_and_each_second_test_of_a_file() -> None:
     class Case:
         def __init__(self, nodeid: str) -> None:
             self.nodeid = nodeid
 
-    long, short = ([Case(f"test_{name}[{at}]") for at in range(size)] for name, size in (("a", 60), ("b", 2)))
-    left_out = not_with_oldest([*long, *short])  # type: ignore[list-item]
-    assert [one.nodeid for one in left_out] == [one.nodeid for at, one in enumerate(long) if at % 8]
+    sizes = {"one.py::test_a": 60, "one.py::test_b": 2, "one.py::test_c": 2, "two.py::test_d": 2}
+    cases = [Case(f"{name}[{at}]") for name, size in sizes.items() for at in range(size)]
+    left_out = {one.nodeid for one in not_with_oldest(cases)}  # type: ignore[arg-type]
+    kept = [f"one.py::test_a[{at}]" for at in range(0, 60, 8)]
+    kept += ["one.py::test_c[0]", "one.py::test_c[1]", "two.py::test_d[0]", "two.py::test_d[1]"]
+    assert [one.nodeid for one in cases if one.nodeid not in left_out] == kept
 
 
+@pytest.mark.ci("pytest runs pytest")
 def test_a_marked_test_is_left_to_ci() -> None:
     test = "tests/test_lanes.py::test_for_ci"
     for lane, outcome in (([], "1 deselected"), (["-m", "ci"], "1 passed")):

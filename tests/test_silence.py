@@ -39,6 +39,7 @@ def test_a_solver_that_writes_is_noticed(tmp_path: Path, twin: str) -> None:
     assert loud(tmp_path / "names", twin) == ["suppress"]
 
 
+@pytest.mark.ci("each command is a process of its own")
 def test_on_the_command_line_standard_output_holds_the_answer_alone(tmp_path: Path) -> None:
     with process("sql", "--format", "csv", "-c", f"FROM suppress('{VOTERS}', ['party'], ['tv_news'])") as done:
         written, _ = done.communicate(timeout=300)

@@ -20,6 +20,9 @@ FETCHED = re.compile(
 LEADS = re.compile(r"""<meta http-equiv="refresh" content="0; url=([^"]+)">""")
 
 
+pytestmark = pytest.mark.ci("Sphinx writes the whole site")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""

@@ -37,6 +37,7 @@ def walked(reader: str) -> int:
     return len(taken)
 
 
+@pytest.mark.ci("each command of the page is a process of its own")
 def test_an_officer_signs_a_release(folder: Path) -> None:
     needs("report")
     assert walked("officer") == 19

@@ -18,6 +18,7 @@ from numba.core.codegen import JITCodeLibrary
 from duckanon.engines import compiled as module
 from duckanon.engines.array_kernels import argsort, assign, sort
 from duckanon.engines.compiled import allocating, compiled, inlined, inner
+from tests.amounts import sampled
 
 
 @inner
@@ -207,6 +208,7 @@ def _package(folder: Path) -> Path:
     return engines
 
 
+@pytest.mark.ci("it compiles kernels anew")
 def test_an_edit_is_noticed_where_it_is_reached(tmp_path: Path) -> None:
     engines = _package(tmp_path)
     (engines / "caller.py").write_text(_CALLER)
@@ -318,6 +320,7 @@ _SUMMED = (
 )
 
 
+@pytest.mark.ci("it compiles kernels anew")
 def test_a_cache_that_names_what_has_moved_is_compiled_anew(tmp_path: Path) -> None:
     engines = _package(tmp_path)
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -332,7 +335,7 @@ def test_a_cache_that_names_what_has_moved_is_compiled_anew(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "ending", ["nbi", pytest.param("nbc", marks=pytest.mark.ci("the other of two files of a cache"))]
 )
-@pytest.mark.parametrize("left", [0, 40])
+@pytest.mark.parametrize("left", sampled([0, 40]))
 def test_a_cache_that_was_cut_off_is_compiled_anew(tmp_path: Path, ending: str, left: int) -> None:
     engines = _package(tmp_path)
     (engines / "pairs.py").write_text(_PAIR)

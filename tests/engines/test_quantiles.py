@@ -89,6 +89,7 @@ def many_chances(counts: list[int], place: Fraction, price: float) -> np.ndarray
     return np.asarray(keep * (weights / 2 @ left))
 
 
+@pytest.mark.ci("a slow second way to compute each distribution")
 @given(COUNTS, PLACES, st.sampled_from([0.1, 1.0, 4.0]))
 def test_two_ways_to_compute_the_distribution_agree(counts: list[int], place: Fraction, price: float) -> None:
     assert many_chances(counts, place, price) == pytest.approx(chances(counts, place, price), rel=1e-9)

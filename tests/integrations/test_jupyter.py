@@ -87,6 +87,7 @@ def said(cell: Any, kind: str = "text/html") -> str:
     )
 
 
+@pytest.mark.ci("a notebook's kernel is started")
 def test_the_example_runs(cells: dict[str, Any]) -> None:
     example = [cell for name, cell in cells.items() if name.startswith("example") and cell.cell_type == "code"]
     assert not [part for cell in example for part in cell.outputs if part.output_type == "error"]

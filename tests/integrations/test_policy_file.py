@@ -102,6 +102,7 @@ def policies(con: Connection, made: Any) -> Mapping[Any, Any]:
     return {identity: one.policy for identity, one in state(con, made).tables.items()}
 
 
+@pytest.mark.ci("each example is a database of its own")
 @settings(deadline=None, max_examples=15)
 @given(files())
 def test_what_is_exported_and_applied_changes_nothing(file: PolicyFile) -> None:

@@ -18,6 +18,7 @@ def test_every_method_of_every_family_is_called() -> None:
             assert f"'{name}'" in called
 
 
+@pytest.mark.ci("it compiles kernels anew")
 def test_what_it_compiles_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     told: list[str] = []

@@ -41,6 +41,7 @@ def wrong(worlds: Pair, one: PaidQuestion, seed: int) -> list[str]:
     return [reason for reason in reasons if reason]
 
 
+@pytest.mark.ci("two databases with each question's twin")
 def test_nothing_is_wrong_with_questions_that_grew(worlds: Pair) -> None:
     found = list(grown(worlds.first, random.Random(2), QUESTIONS, tries=2_000))
     assert len(found) == QUESTIONS

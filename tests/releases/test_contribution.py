@@ -235,6 +235,7 @@ def listed(con: duckdb.DuckDBPyConnection, records: Sequence[tuple[str, int]]) -
     con.execute("CREATE OR REPLACE TABLE duckanon.domain_state AS SELECT range AS state FROM range(3)").fetchall()
 
 
+@pytest.mark.ci("many records in many orders")
 def test_the_order_of_many_records_does_not_matter(con: duckdb.DuckDBPyConnection) -> None:
     """More than one block of records, read by several threads."""
     found = []

@@ -105,7 +105,7 @@ def asked(path: Path, questions: Sequence[tuple[str, Sequence[str], str]]) -> in
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("turn", sampled([1, -1]))
 @pytest.mark.parametrize("at", sampled(range(3), 3))
 def test_no_order_of_questions_changes_an_answer(tmp_path: Path, turn: int, at: int) -> None:
     """Of each two questions one is asked first in one direction, and the other in the other."""

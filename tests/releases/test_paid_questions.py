@@ -140,6 +140,7 @@ def test_conditions_that_exclude_each_other_share_their_cells(first: str, second
     assert one.outcomes == cells
 
 
+@pytest.mark.ci("processes with other orders of hashes")
 def test_a_question_is_the_same_in_every_process() -> None:
     """The order of a set of texts differs from process to process."""
     sql = "SELECT count(*) FILTER (WHERE sick), count(*) FILTER (WHERE NOT sick), avg(sick::INT) FROM persons"

@@ -146,6 +146,7 @@ def test_the_property_notices(defect: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(map(wrong, REFUSED[::3])) >= 5
 
 
+@pytest.mark.ci("processes with other orders of hashes")
 def test_refusals_do_not_depend_on_the_order_of_hashes() -> None:
     """The same sentences in processes with other hashes of texts."""
     code = (

@@ -73,6 +73,7 @@ def repeat(served: Served, user: str, seconds: float, step: Callable[[Client, in
     return thread
 
 
+@pytest.mark.ci("many statements at once")
 def test_a_macro_over_a_protected_table_is_never_called(served: Served) -> None:
     """A steward makes and drops a macro with the name of a function that analysts call meanwhile."""
     seconds, seen, answered = (60 if LONG else 4), set(), threading.Event()
@@ -98,6 +99,7 @@ def test_a_macro_over_a_protected_table_is_never_called(served: Served) -> None:
     assert all(rows == (("A", "A"),) or (not rows and error) for rows, error in seen), seen
 
 
+@pytest.mark.ci("many statements at once")
 def test_a_table_that_is_closed_is_not_read_afterwards(served: Served) -> None:
     """What is open changes all the time; each answer is one of a moment in which it was asked."""
     is_open, seconds = [False], (60 if LONG else 4)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duckanon.releases.paid_questions import AggregatesQuestion
-from tests.amounts import many
+from tests.amounts import many, sampled
 from tests.units.checks import Asked, Equal, Neighbours, ask, world
 from tests.units.world import records
 
@@ -43,7 +43,7 @@ def _distance(one: Asked) -> int:
     return one.last.moved(measure).distance
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", sampled([False, True]))
 @pytest.mark.parametrize("by_person", [False, True])
 def test_each_name_of_the_unit_has_the_noise_of_units(by_person: bool, wide: bool) -> None:
     with world(by_person=by_person, wide=wide) as (con, about):

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from duckanon.errors import DuckanonError
-from tests.amounts import many
+from tests.amounts import many, sampled
 from tests.units.checks import Equal, Neighbours, ask, world
 from tests.units.world import COLUMNS, Copy, records
 
@@ -61,7 +61,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", sampled([False, True]))
 def test_totals_of_neighbours_differ_by_no_more_than_the_noise_is_made_for(wide: bool) -> None:
     """wide: whether all records count; else few of each unit do."""
     with world(by_person=False, wide=wide) as (con, about):

@@ -15,7 +15,6 @@ import pytest
 
 import duckanon
 from duckanon.integrations.reading import Reading
-from tests.amounts import sampled
 from tests.extras import needs
 from tests.integrations.explore.pages import enter, protected, serving
 
@@ -112,6 +111,7 @@ def it(entered: tuple[Any, str]) -> Iterator[Watched]:
     watched.close()
 
 
+@pytest.mark.ci("a whole walk in a browser, whose steps have tests of their own")
 def test_an_officers_way_to_a_release_in_the_report(browser: Any, tmp_path: Path) -> None:
     path = protected(tmp_path / "shop.duckdb")
     digest = hashlib.sha256(path.read_bytes()).digest()
@@ -448,7 +448,13 @@ def planning(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert hashlib.sha256(path.read_bytes()).digest() == digest
 
 
-@pytest.mark.parametrize(("width", "scheme"), sampled([(400, "dark"), (1440, "light")]))
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        pytest.param(400, "dark", marks=pytest.mark.ci("tables are planned anew")),
+        pytest.param(1440, "light", marks=pytest.mark.long("another width")),
+    ],
+)
 def test_tables_prepared_together(planning: Watched, width: int, scheme: str) -> None:
     page = planning.page
     page.set_viewport_size({"width": width, "height": 900})

@@ -147,6 +147,7 @@ def test_a_key_is_not_written_over(office: Path) -> None:
     assert (office / "office.key").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.ci("each command is a process of its own")
 def test_the_page_is_a_walk_from_a_key_to_a_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(VOTERS, tmp_path)

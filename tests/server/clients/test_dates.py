@@ -102,6 +102,7 @@ def test_what_python_has_no_value_for(visits: Served) -> None:
         ).fetchall() == (con.execute("SELECT count(*) FROM open_visits WHERE ts > TIMESTAMP '2024-02-29'").fetchall())
 
 
+@pytest.mark.ci("Java is started")
 def test_pgjdbc(visits: Served) -> None:
     needs("Java", program="java")
     needs("JPype", library="jpype")
