@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import sqrt
+from math import inf, lcm, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -353,19 +353,19 @@ class Sums(_OfNumber):
         return [*found, missing] if self.missing else found
 
     def decoded(self, noisy: Ints) -> list[Any]:
-        low = float(Fraction(self.number.low))
-        parts, width = (noisy / self.whole).astype(np.float64), float(self.number.high) - low
-        ends = parts[:, : self.degree + 1]
-        n = ends.sum(axis=1)
-        way = ends[:, 1] / 2 + ends[:, 2] if self.squares else ends[:, 1]
+        parts = (noisy / self.whole).astype(np.float64)
+        n = parts[:, : self.degree + 1].sum(axis=1)
         if self.decimals is not None:
             return [n, self._sum(noisy), *([parts[:, -1]] if self.missing else [])]
+        low, high = Fraction(self.number.low), self.number.high
+        weights = [(low + (high - low) * Fraction(at, self.degree)) / self.whole for at in range(self.degree + 1)]
         squares = []
         if self.squares:
+            width, ends = float(high - low), parts[:, : self.degree + 1]
             # (1 - t)^2, 2 t (1 - t) and t^2 as (t - 1/2) and its square.
             down, between, up = np.moveaxis(ends, 1, 0)
             squares = [width * (up - down) / 2, width**2 * (down - between + up) / 4]
-        return [n, low * n + width * way, *squares, *([parts[:, -1]] if self.missing else [])]
+        return [n, _nearest_sums(noisy, weights), *squares, *([parts[:, -1]] if self.missing else [])]
 
     @property
     def decimals(self) -> int | None:
@@ -482,8 +482,8 @@ class Quantiles(_OfNumber):
         return 1 / (noise.price * len(self.at)) > records
 
     def decoded(self, noisy: Ints) -> list[Any]:
-        low, step = float(Fraction(self.number.low)), float(Fraction(self.number.step))
-        return [low + noisy[:, at] * step for at in range(len(self.at))]
+        low, step = Fraction(self.number.low), Fraction(self.number.step)
+        return [_nearest_sums(noisy[:, [at]], [step], low) for at in range(len(self.at))]
 
     def counted(self, noise: Noise | Choice) -> Noisy | None:  # others need it
         return None
@@ -511,3 +511,17 @@ def shared(
         needs = [sqrt(each.squares) * one.numbers for one, each in zip(measures, moved, strict=True)]
     parts = [max(1, round(1000 * one / sum(needs))) for one in needs]
     return tuple((one, Fraction(part, sum(parts))) for one, part in zip(measures, parts, strict=True))
+
+
+def _nearest_sums(numbers: Ints, weights: Sequence[Fraction], first: Fraction = Fraction(0)) -> npt.NDArray[np.float64]:
+    """Of each row `first` and its numbers times the weights, as the nearest float: 0.3 for three steps of a tenth."""
+    whole = lcm(first.denominator, *(one.denominator for one in weights))
+    exact = sum(numbers[:, at].astype(object) * int(one * whole) for at, one in enumerate(weights)) + int(first * whole)
+    return np.array([_nearest(one, whole) for one in exact], dtype=np.float64)
+
+
+def _nearest(numerator: int, denominator: int) -> float:
+    try:
+        return numerator / denominator
+    except OverflowError:  # bounds near the largest float, and many records
+        return inf if numerator > 0 else -inf

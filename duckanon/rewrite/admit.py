@@ -89,7 +89,7 @@ _PARTS = frozenset(
     NullSafeEQ NullSafeNEQ GT GTE LT LTE Add Sub Mul Div IntDiv Mod Pow DPipe BitwiseAnd BitwiseOr BitwiseXor
     BitwiseLeftShift BitwiseRightShift Like ILike SimilarTo RegexpLike RegexpILike Glob Escape Collate Case If
     Cast TryCast DataType DataTypeParam Interval IntervalSpan Bracket Slice Dot Lambda Kwarg PropertyEQ KeyValue
-    Struct Array Map ToMap Columns Comprehension AtTimeZone Extract ColumnDef RowColumnExpand RawString JSONPath
+    Struct Array Map ToMap Columns Comprehension AtTimeZone Extract ColumnDef RowColumnExpand JSONPath
     TableSample JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard JSONPathSlice
     """.split()
 )

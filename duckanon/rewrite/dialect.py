@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.tokens import TokenType
 
 from duckanon.errors import DuckanonError
 from duckanon.rewrite.algebra.nodes import Node
@@ -118,6 +119,9 @@ def written_name(node: Node) -> str:
     return str(node.meta.get(_NAME, "")) if isinstance(node, _FUNCTIONS) else ""
 
 
+_QUOTED: Callable[[Any, Any], Any] = DuckDB.Parser.STRING_PARSERS[TokenType.STRING]
+
+
 class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
     FUNCTIONS: ClassVar = {
         name: _built(name.lower(), build) for name, build in DuckDB.Parser.FUNCTIONS.items() if _is_kept(name.lower())
@@ -127,6 +131,10 @@ class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
         for name, parse in DuckDB.Parser.FUNCTION_PARSERS.items()
         if _is_kept(name.lower())
     }
+
+    # A text between dollars is a constant as one between quotes is, and is written so.
+    STRING_PARSERS: ClassVar = {**DuckDB.Parser.STRING_PARSERS, TokenType.HEREDOC_STRING: _QUOTED}
+    PRIMARY_PARSERS: ClassVar = {**DuckDB.Parser.PRIMARY_PARSERS, TokenType.HEREDOC_STRING: _QUOTED}
 
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         **DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS,

@@ -339,6 +339,14 @@ def test_explain_runs_nothing(analyst: duckanon.Analyst) -> None:
     assert analyst.sql("FROM privacy_ledger()").fetchall() == before
 
 
+def test_a_text_between_dollars_is_a_constant(analyst: duckanon.Analyst) -> None:
+    asked = "SELECT count(*) FROM persons WHERE city = 'it''s'"
+    texts = [f"'{asked.replace(chr(39), chr(39) * 2)}'", f"$${asked}$$", f"$q${asked}$q$"]
+    decided = [analyst.sql(f"SELECT decision FROM explain_privacy({text})").fetchall() for text in texts]
+    assert decided == [decided[0]] * 3
+    assert analyst.sql("SELECT $$a'b\\n$$, $x$1$$2$x$ || '3'").fetchall() == [("a'b\\n", "1$$23")]
+
+
 def test_a_transaction_that_failed_can_be_ended(analyst: duckanon.Analyst) -> None:
     analyst.execute("BEGIN")
     with pytest.raises(duckdb.ConversionException):

@@ -7,12 +7,13 @@ from math import floor
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.catalog.types import own_step, reach
-from duckanon.releases.measures import Number
+from duckanon.releases.measures import Number, Quantiles, Sums
 from duckanon.releases.steps import in_steps
 from duckanon.rewrite.algebra.constants import in_sql
 
@@ -88,3 +89,31 @@ def test_a_number_of_a_known_type_is_the_one_of_floats(con: duckdb.DuckDBPyConne
     assert "DOUBLE" not in typed.sql
     found: Any = con.execute(f"SELECT {plain.sql}, {typed.sql} FROM (SELECT CAST({value} AS {kind}) AS x)").fetchone()
     assert found[0] == found[1] == int(Fraction(value) * 100)
+
+
+@given(
+    st.fractions(-1000, 1000, max_denominator=100),
+    st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(3, 10**6), Fraction(7)]),
+    st.lists(st.lists(st.integers(-(10**12), 10**12), min_size=3, max_size=3), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_what_is_told_is_the_nearest_float(
+    low: Fraction, step: Fraction, drawn: list[list[int]], squares: bool
+) -> None:
+    number = Number("x", str(low), str(step), 1000, "DOUBLE")
+    sums = Sums(number, squares=squares)
+    middle = [(low + number.high) / 2] if squares else []
+    weights = [low, *middle, number.high]
+    told = sums.decoded(np.array(drawn, dtype=object)[:, : len(weights)])[1]
+    assert told.tolist() == [
+        float(sum(one * weight for one, weight in zip(row, weights, strict=False)) / sums.whole) for row in drawn
+    ]
+    chosen = np.array(drawn, dtype=np.int64)
+    medians = Quantiles(number, ("1/2",)).decoded(chosen)[0]
+    assert medians.tolist() == [float(low + row[0] * step) for row in drawn]
+
+
+def test_beyond_the_largest_float_is_infinite() -> None:
+    number = Number("x", "0", str(Fraction(10) ** 308), 10, "DOUBLE")
+    told = Sums(number).decoded(np.array([[0, 1], [0, 10**6], [0, -(10**6)]], dtype=object))[1]
+    assert told.tolist() == [1e308, float("inf"), float("-inf")]
