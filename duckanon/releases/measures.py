@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import inf, lcm, sqrt
+from operator import mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -516,8 +517,9 @@ def shared(
 def _nearest_sums(numbers: Ints, weights: Sequence[Fraction], first: Fraction = Fraction(0)) -> npt.NDArray[np.float64]:
     """Of each row `first` and its numbers times the weights, as the nearest float: 0.3 for three steps of a tenth."""
     whole = lcm(first.denominator, *(one.denominator for one in weights))
-    exact = sum(numbers[:, at].astype(object) * int(one * whole) for at, one in enumerate(weights)) + int(first * whole)
-    return np.array([_nearest(one, whole) for one in exact], dtype=np.float64)
+    parts, start = [int(one * whole) for one in weights], int(first * whole)
+    rows = numbers[:, : len(parts)].tolist()
+    return np.array([_nearest(start + sum(map(mul, row, parts)), whole) for row in rows], dtype=np.float64)
 
 
 def _nearest(numerator: int, denominator: int) -> float:

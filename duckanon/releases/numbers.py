@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 from duckanon.accounting import written as amount
 from duckanon.catalog.names import fold, literal, quoted
@@ -91,14 +92,14 @@ class Columns:
     """The columns of a protected table, as what numbers are computed from.
 
     types: by folded name. today: what `current_date` stands for. present: the columns of which no record that is asked
-    for has NULL. ranges: between which moments those lie that are asked for.
+    for has NULL. ranges: between which numbers or moments those lie that are asked for.
     """
 
     protected: Protected
     types: Mapping[str, str]
     today: date
     present: frozenset[str] = frozenset()
-    ranges: Mapping[str, Range] = field(default_factory=dict)
+    ranges: Mapping[str, Range[Any]] = field(default_factory=dict)
 
     def name(self, column: str) -> str:
         """As the table has it. Raises NotOffered."""
@@ -152,7 +153,7 @@ class Columns:
             return Bounded(0, 1, Fraction(1), f"(CASE WHEN {name} THEN {whole(1)} WHEN NOT {name} THEN {whole(0)} END)")
         if kind in _MOMENTS:
             return self._moment(self.name(column.name), kind)
-        number = self.number(self.name(column.name), LARGEST_BOUND)
+        number = self._narrowed(self.number(self.name(column.name), LARGEST_BOUND))
         low, step = Fraction(number.low), Fraction(number.step)
         if max(-low, number.high) / step > LARGEST_BOUND:
             raise NotBounded(f"{number.column} has more than 10^15 steps")
@@ -169,6 +170,24 @@ class Columns:
             int(decimal[1]) if decimal else 0 if kind in WHOLE else None,
             rounding(number, kind),
         )
+
+    def _narrowed(self, number: Number) -> Number:
+        """A column's values without those that no record has that is asked for."""
+        asked = self.ranges.get(fold(number.column))
+        if asked is None or rounding(number, number.type):
+            return number
+        low, high = asked.within(Fraction(number.low), number.high)
+        return replace(number, low=str(low), steps=int((high - low) / Fraction(number.step)))
+
+    def is_exact(self, column: str) -> bool:
+        """Whether all values are known that lie between a column's bounds: of dates, whole numbers and decimals."""
+        kind = self.types.get(fold(column), "")
+        if kind in ("DATE", "BOOLEAN"):
+            return True
+        try:
+            return is_number(kind) and not rounding(self.number(column, LARGEST_BOUND), kind)
+        except NotOffered:
+            return False
 
     def _moment(self, column: str, kind: str) -> Bounded:
         """A column of dates, in days, or of timestamps, in microseconds. Raises NotOffered."""

@@ -159,11 +159,11 @@ class PlannedKeys:
             self._choices[expr] = self._histogram(expr, no)
 
     def _add_column(self, column: Column) -> None:
-        """A column as a key: by its domain, or if it is computed within a unit by its bounds."""
+        """A column as a key: by its domain, or by its bounds, between which all values of it are known."""
         try:
             self._columns.append((column, "", (public_key(self._context, self._table, column),)))
         except NotOffered as no:
-            if self._relation is None:
+            if self._relation is None and not self._bounded.is_exact(column.name):
                 raise
             self._choices[column] = self._histogram(column, no)
 
@@ -171,14 +171,8 @@ class PlannedKeys:
         """A key whose values follow from bounds. Raises the given error where these are not known."""
         shown = self._shown(expr)
         not_dropped(self._context, self._table, columns_of(expr))
-        assert self._protected.stored is not None
-        present = (
-            frozenset(one.name for one in present_columns([*self._found.filter])) | self._protected.stored.required
-        )
-        asked = ranges(self._found.filter, self._types, self._context.today)
-        columns = Columns(self._protected, self._types, self._context.today, present, asked)
         try:
-            found = histogram(columns, expr, shown)
+            found = histogram(self._bounded, expr, shown)
         except (NotBounded, NotTotal):
             raise without_bounds from None
         self._histograms.append(shown)
@@ -187,6 +181,16 @@ class PlannedKeys:
             return Choice((), (found.value.format("0"),))
         self._steps_called[found.event.sql] = shown
         return Choice(found.event, computed=found.value)
+
+    @cached_property
+    def _bounded(self) -> Columns:
+        """The columns of the records that WHERE leaves, with their bounds."""
+        assert self._protected.stored is not None
+        present = (
+            frozenset(one.name for one in present_columns([*self._found.filter])) | self._protected.stored.required
+        )
+        asked = ranges(self._found.filter, self._types, self._context.today)
+        return Columns(self._protected, self._types, self._context.today, present, asked)
 
     def _key_within(self, column: Column) -> Key:
         """The key of a column within an expression. Raises NotOffered."""

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.tokens import TokenType
 
 from duckanon.errors import DuckanonError
 from duckanon.rewrite.algebra.nodes import Node

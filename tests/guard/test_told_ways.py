@@ -17,7 +17,7 @@ TOLD = [
      "in steps of a whole number", "SELECT sum(price), avg(price) FROM t"),
     ("PIVOT t ON e USING count(*) GROUP BY clinic HAVING clinic > 'c1'", "This PIVOT", "in FROM (PIVOT ...)",
      "FROM (PIVOT t ON e USING count(*) GROUP BY clinic) WHERE clinic > 'c1'"),
-    ("SELECT min(day) FROM t", "`min(day)`", "ask for count(*) with GROUP BY date_trunc('month', day).",
+    ("SELECT min(day) FROM t", "`min(day)`", "GROUP BY day or count(*) with GROUP BY date_trunc('month', day).",
      "SELECT date_trunc('month', day), count(*) FROM t GROUP BY 1"),
     ("SELECT coutn(*) FROM t", "`coutn(*)`", "write count(...)", "SELECT count(*) FROM t"),
     ("SELECT clinic, coutn(*) FROM t GROUP BY clinic", "`coutn(*)`", "write count(...)",

@@ -1,10 +1,11 @@
-"""Between which moments columns lie by what WHERE says: no record that it leaves lies outside, and bounds are near."""
+"""Between which numbers or moments columns lie by what WHERE says: no record that it leaves lies outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import product
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,7 +24,8 @@ from duckanon.rewrite.decide import decide
 from duckanon.specification import table_functions
 from tests.rewrite.test_zones import ZONES
 
-TYPES = {"day": "DATE", "ts": "TIMESTAMP", "zoned": "TIMESTAMP WITH TIME ZONE", "n": "BIGINT"}
+NUMBERS = {"n": "INTEGER", "cents": "DECIMAL(5,2)", "small": "UTINYINT"}
+TYPES = {"day": "DATE", "ts": "TIMESTAMP", "zoned": "TIMESTAMP WITH TIME ZONE", **NUMBERS}
 HELD = Protected(
     Policy(
         Fraction(4),
@@ -43,7 +45,7 @@ CREATE TABLE t AS SELECT (TIMESTAMP '2024-01-01' + to_seconds(i * 900))::DATE AS
 """
 CONDITIONS = [
     "day >= '2024-03-30' AND day < '2024-04-02'",
-    "day = DATE '2024-03-31' AND n > 5",
+    "day = DATE '2024-03-31' AND n <> 5",
     "day > TIMESTAMP '2024-03-31 10:00:00' AND day <= TIMESTAMP '2024-06-01 01:00:00'",
     "ts BETWEEN '2024-03-31T00:00:00Z' AND TIMESTAMP '2024-03-31 02:30:00'",
     "'2024-10-27 01:00:00' < ts AND DATE '2024-10-28' > ts",
@@ -53,7 +55,15 @@ CONDITIONS = [
     "zoned AT TIME ZONE 'Europe/Berlin' >= '2024-03-31 02:30:00' AND zoned AT TIME ZONE 'UTC' < '2024-04-01'",
     "zoned AT TIME ZONE 'Africa/Cairo' < TIMESTAMP '2024-04-26 00:30:00' AND zoned > '2024-04-25 00:00:00+00'",
 ]
-NOT_KNOWN = ["ts >= '2024-01-01' OR n = 1", "NOT ts < '2024-01-01'", "n > 5", "ts <> '2024-01-01'", "ts IS NULL"]
+NOT_KNOWN = [
+    "ts >= '2024-01-01' OR n = 1",
+    "NOT ts < '2024-01-01'",
+    "n > 5e0",
+    "n > '5'",
+    "n <> 5",
+    "ts <> '2024-01-01'",
+    "ts IS NULL",
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +73,13 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield made
 
 
-def found(condition: str, zone: str) -> dict[str, Range]:
+def found(condition: str, zone: str) -> dict[str, Range[Any]]:
     """What a question about the table asks for."""
-    seen: list[dict[str, Range]] = []
+    seen: list[dict[str, Range[Any]]] = []
     today = Now.at(datetime(2026, 2, 28, 15), UTC if zone == "UTC" else ZoneInfo(zone))
     statement = admit(f"SELECT date_trunc('month', ts), count(*) FROM t WHERE {condition} GROUP BY 1")
 
-    def kept(*given: Any) -> dict[str, Range]:
+    def kept(*given: Any) -> dict[str, Range[Any]]:
         seen.append(ranges(*given))
         return seen[-1]
 
@@ -91,6 +101,28 @@ def test_all_records_lie_within(con: duckdb.DuckDBPyConnection, zone: str) -> No
             assert end is None or abs(end - record) <= timedelta(days=1 if column == "day" else 0, hours=1), condition
         assert within.low is None or within.low <= least, condition
         assert within.high is None or within.high >= most, condition
+
+
+ENDS = ("-3", "0", "2", "2.50", "2.505", "3 - 0.995", "CAST(2.5 AS DECIMAL(4,1))", "CAST('7' AS BIGINT)")
+COMPARED = (*product((">", ">=", "<", "<=", "="), ENDS), ("BETWEEN", "0.5 AND 2.505"))
+
+
+@pytest.mark.parametrize("column", NUMBERS)
+def test_numbers_lie_between_the_least_and_the_largest(con: duckdb.DuckDBPyConnection, column: str) -> None:
+    numbers = (
+        f"SELECT (i / 100)::{NUMBERS[column]} AS {column} FROM range({0 if column == 'small' else -800}, 801) r(i)"
+    )
+    for operator, end in COMPARED:
+        condition = f"{column} {operator} {end}"
+        asked = f"SELECT min({column}), max({column}) FROM ({numbers}) WHERE {condition}"
+        ((least, most),) = con.execute(asked).fetchall()
+        within = found(condition, "UTC")[column]
+        if least is None:
+            low, high = within.within(Fraction(0), Fraction(8))
+            assert low == high, condition
+        else:
+            ends = Fraction(0 if column == "small" else -8), Fraction(8)
+            assert within.within(*ends) == (Fraction(least), Fraction(most)), condition
 
 
 @pytest.mark.parametrize("condition", NOT_KNOWN)

@@ -1,13 +1,17 @@
-"""Between which dates or moments the columns of all records lie that meet conditions, as far as the text says it."""
+"""Between which numbers, dates or moments the columns of all records lie that meet conditions, as the text says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any, Generic, TypeVar
 
+from duckanon.catalog.types import own_step
 from duckanon.rewrite.algebra import zones
-from duckanon.rewrite.algebra.constants import NOTHING, TEXT, ZONED, NotTotal, Value, folded
+from duckanon.rewrite.algebra.constants import NOTHING, NUMBER, TEXT, ZONED, NotTotal, Value, folded
 from duckanon.rewrite.algebra.expressions import And, Between, Column, Comparator, Comparison, Expr
 from duckanon.rewrite.algebra.moments import read_date, read_timestamp
 from duckanon.rewrite.algebra.scalars import called, instant
@@ -16,42 +20,71 @@ _MICRO, _DAY = timedelta(microseconds=1), timedelta(days=1)
 _TURNED: Mapping[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
 
 
+End = TypeVar("End", datetime, Fraction)
+
+
 @dataclass(frozen=True)
-class Range:
-    """low, high: the first and the last moment, of columns with a time zone in UTC; None where there is no such end."""
+class Range(Generic[End]):
+    """low, high: the first and the last, of moments with a time zone in UTC; None where there is no such end."""
 
-    low: datetime | None = None
-    high: datetime | None = None
+    low: End | None = None
+    high: End | None = None
 
-    def met(self, other: Range) -> Range:
+    def met(self, other: Range[End]) -> Range[End]:
         """What lies in both."""
         lows = [one for one in (self.low, other.low) if one is not None]
         highs = [one for one in (self.high, other.high) if one is not None]
         return Range(max(lows, default=None), min(highs, default=None))
 
-    def within(self, first: datetime, last: datetime) -> tuple[datetime, datetime]:
-        """The ends of what lies in it and between two moments; the nearer of these twice, where nothing does."""
-        low = min(max(self.low or first, first), last)
-        return low, max(min(self.high or last, last), low)
+    def within(self, first: End, last: End) -> tuple[End, End]:
+        """The ends of what lies in it and between two others; the nearer of these twice, where nothing does."""
+        low = first if self.low is None else min(max(self.low, first), last)
+        return low, last if self.high is None else max(min(self.high, last), low)
 
 
-def ranges(conditions: Iterable[Expr], types: Mapping[str, str], today: date) -> dict[str, Range]:
+def ranges(conditions: Iterable[Expr], types: Mapping[str, str], today: date) -> dict[str, Range[Any]]:
     """By folded column. types: of the columns; today: what `current_date` stands for, with the session's zone."""
-    found: dict[str, Range] = {}
+    found: dict[str, Range[Any]] = {}
     for one in conditions:
         for left, operator, constant in _compared(one):
             column, zone = _on_clocks(left, today)
             kind = "" if column is None else types.get(column.name, "")
-            if column is None or kind not in ("DATE", "TIMESTAMP", ZONED):
+            if column is None:
                 continue
-            if zone:
-                met = _in_zone(operator, _moment(constant, "TIMESTAMP", today), zone) if kind == ZONED else None
+            if kind in ("DATE", "TIMESTAMP", ZONED):
+                met = _of_moments(operator, constant, kind, zone, today)
             else:
-                at = _moment(constant, kind, today)
-                met = None if at is None else _range(operator, at, kind)
+                met = _of_numbers(operator, constant, kind, today)
             if met is not None:
                 found[column.name] = found.get(column.name, Range()).met(met)
     return found
+
+
+def _of_numbers(operator: Comparator, constant: Expr, kind: str, today: date) -> Range[Any] | None:
+    """The values of a type of exact numbers that compare so with a constant, which is exact, too."""
+    step, value = own_step(kind), _folded(constant, today)
+    is_exact = value is not None and (value.kind == NUMBER or own_step(value.kind) is not None)
+    if step is None or value is None or not is_exact or not isinstance(value.value, Fraction):
+        return None
+    below, above = floor(value.value / step), ceil(value.value / step)
+    low = {">": below + 1, ">=": above, "=": above}.get(operator)
+    high = {"<": above - 1, "<=": below, "=": below}.get(operator)
+    return Range(None if low is None else low * step, None if high is None else high * step)
+
+
+def _of_moments(operator: Comparator, constant: Expr, kind: str, zone: str, today: date) -> Range[datetime] | None:
+    """The moments that compare so with a constant. zone: whose clocks are compared; empty for the column itself."""
+    if zone:
+        return _in_zone(operator, _moment(constant, "TIMESTAMP", today), zone) if kind == ZONED else None
+    at = _moment(constant, kind, today)
+    return None if at is None else _range(operator, at, kind)
+
+
+def _folded(constant: Expr, today: date) -> Value | None:
+    try:
+        return folded(constant, today)
+    except NotTotal:
+        return None
 
 
 def _compared(condition: Expr) -> list[tuple[Expr, Comparator, Expr]]:
@@ -73,15 +106,12 @@ def _on_clocks(expr: Expr, today: date) -> tuple[Column | None, str]:
     name, arguments = called(expr)
     if name != "timezone" or len(arguments) != 2 or not isinstance(arguments[1], Column):
         return None, ""
-    try:
-        named = folded(arguments[0], today)
-    except NotTotal:
-        return None, ""
+    named = _folded(arguments[0], today)
     zone = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
     return (arguments[1], zone) if zone else (None, "")
 
 
-def _in_zone(operator: Comparator, clock: datetime | None, zone: str) -> Range | None:
+def _in_zone(operator: Comparator, clock: datetime | None, zone: str) -> Range[datetime] | None:
     """The moments at which what clocks of a zone show compares so with a time: from the first of these on."""
     if clock is None:
         return None
@@ -114,7 +144,7 @@ def _plain(value: Value, kind: str) -> object:
     return value.value
 
 
-def _range(operator: Comparator, at: datetime, kind: str) -> Range:
+def _range(operator: Comparator, at: datetime, kind: str) -> Range[datetime]:
     """The moments that compare so with one. Of dates a day more than needed is none that is wrong."""
     step = _DAY if kind == "DATE" and at.time() == time() else _MICRO
     if operator == "=":
