@@ -154,9 +154,18 @@ class PlannedKeys:
         if not used:
             raise NotOffered("A key must be computed from columns of the table.")
         try:
-            self._columns.append((expr, "expression", tuple(map(self._key_within, used))))
+            self._columns.append((expr, "expression", self._keys_of(expr, used)))
         except NotOffered as no:
             self._choices[expr] = self._histogram(expr, no)
+
+    def _keys_of(self, expr: Expr, used: Sequence[Column]) -> tuple[Key, ...]:
+        """The keys from whose domains the values of an expression are computed. Raises NotOffered."""
+        keys = tuple(map(self._key_within, used))
+        try:
+            scalar(expr, {fold(key.column): key.kind for key in keys}, self._context.today)
+        except NotTotal:
+            raise NotOffered(_COMPUTED_KEY) from None
+        return keys
 
     def _add_column(self, column: Column) -> None:
         """A column as a key: by its domain, or by its bounds, between which all values of it are known."""
@@ -277,10 +286,7 @@ class PlannedKeys:
             first = layout.key(places[fold(keys[0].column)])
             types = {layout.key(places[fold(key.column)]): key.kind for key in keys}
             over = rebuilt(expr, partial(placed, places))
-            try:
-                found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
-            except NotTotal:
-                raise NotOffered(_COMPUTED_KEY) from None
+            found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
         return found
 
     def _is_of_keys(self, condition: Expr) -> bool:
