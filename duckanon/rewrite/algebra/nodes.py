@@ -10,6 +10,8 @@ from sqlglot import ErrorLevel, exp
 
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
 ROOT: Any = getattr(exp, "Expr", exp.Expression)
+# The names of the arguments FROM and WITH of a query: Python's own words, behind which later versions write a mark.
+FROM, WITH = (f"{one}_" if f"{one}_" in exp.Select.arg_types else one for one in ("from", "with"))
 
 
 def arg(node: Node, name: str) -> Any:
@@ -61,6 +63,18 @@ def nodes_of(node: Node, *kinds: Any) -> list[Node]:
             elif isinstance(value, list):
                 level += [each for each in value if isinstance(each, ROOT)]
     return found
+
+
+def kinds_of(node: Node) -> set[Any]:
+    """The classes of the nodes in a tree, and all that these derive from: `nodes_of` finds nothing of any other."""
+    found, level = {type(node)}, [node]
+    for one in level:  # it grows meanwhile
+        for value in one.args.values():
+            for each in value if isinstance(value, list) else (value,):
+                if isinstance(each, ROOT):
+                    found.add(type(each))
+                    level.append(each)
+    return {base for kind in found for base in kind.__mro__}
 
 
 def copied(node: Node, without: Sequence[str] = ()) -> Node:
