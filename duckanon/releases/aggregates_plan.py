@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.releases import margins
 from duckanon.releases.divided import divided
 from duckanon.releases.exclusions import excludes
 from duckanon.releases.intervals import Noisy
@@ -33,7 +34,6 @@ from duckanon.releases.statistics import (
     in_words,
 )
 from duckanon.releases.within_units import Derived
-from duckanon.rewrite import margins
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over

@@ -19,11 +19,11 @@ from duckanon.catalog.types import own_step
 from duckanon.engines.noise import Noise
 from duckanon.engines.quantiles import Choice
 from duckanon.releases.intervals import Noisy, Quotient
+from duckanon.releases.margins import rounded
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import rounding
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
-from duckanon.rewrite.margins import rounded
 from duckanon.rewrite.normalize.grouped import NotFollowed
 from duckanon.rewrite.recognize.findings import Statistic
 from duckanon.rewrite.recognize.measures import WHOLE

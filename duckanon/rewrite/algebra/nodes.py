@@ -67,14 +67,8 @@ def nodes_of(node: Node, *kinds: Any) -> list[Node]:
 
 def kinds_of(node: Node) -> set[Any]:
     """The classes of the nodes in a tree, and all that these derive from: `nodes_of` finds nothing of any other."""
-    found, level = {type(node)}, [node]
-    for one in level:  # it grows meanwhile
-        for value in one.args.values():
-            for each in value if isinstance(value, list) else (value,):
-                if isinstance(each, ROOT):
-                    found.add(type(each))
-                    level.append(each)
-    return {base for kind in found for base in kind.__mro__}
+    found = {type(one) for one in nodes_of(node, ROOT)}
+    return found.union(*(kind.__mro__ for kind in found))
 
 
 def copied(node: Node, without: Sequence[str] = ()) -> Node:
@@ -103,10 +97,13 @@ def copied(node: Node, without: Sequence[str] = ()) -> Node:
 
 def _bare(node: Node) -> Node:
     """A node without its arguments."""
-    new = type(node)()
-    new.comments = None if node.comments is None else list(node.comments)
-    new._type = node._type
-    new._meta = None if node._meta is None else dict(node._meta)
+    new = node.__class__()
+    if node.comments is not None:
+        new.comments = list(node.comments)
+    if node._type is not None:
+        new._type = node._type
+    if node._meta is not None:
+        new._meta = dict(node._meta)
     return new
 
 
