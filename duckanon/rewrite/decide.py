@@ -72,7 +72,7 @@ def decide(
         if bound.has_parameters:
             given = replace(statement, query=filled(query, parameters))
             return replace(decide(given, catalog, functions, releases, today), filled=True)
-        sample = bound.query.find(exp.TableSample)
+        sample = bound.query.find(exp.TableSample) if exp.TableSample in kinds else None
         if sample is not None:
             said = "Samples are of open tables and releases: a protected table answers as a whole."
             raise UnsupportedQuery(bound.not_answered(sample, said))

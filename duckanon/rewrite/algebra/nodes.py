@@ -20,9 +20,12 @@ def arg(node: Node, name: str) -> Any:
     return found if found is not None else node.args.get(f"{name}_")
 
 
+_NAMED = (exp.Anonymous, exp.AnonymousAggFunc)
+
+
 def name_of(node: Node) -> str:
     """The lower-case name of a function, as written or as sqlglot names it."""
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+    if isinstance(node, _NAMED):
         return str(node.this).lower()
     kind: Any = type(node)
     return _name_of_kind(kind)

@@ -156,7 +156,9 @@ class _Eager:
 
     def _is_of_source(self, node: Node | None) -> bool:
         """Whether an expression depends on nothing but the source's rows."""
-        return node is None or (node.find(exp.Query) is None and all(map(self._source.has, nodes_of(node, exp.Column))))
+        return node is None or (
+            not nodes_of(node, exp.Query) and all(map(self._source.has, nodes_of(node, exp.Column)))
+        )
 
     def _told_as(self, aggregate: Node, where: Node | None) -> Node:
         """The column of the inner query that has an aggregate of the source's rows."""
