@@ -178,7 +178,7 @@ def translate(node: Node, scope: Scope) -> Expr:
 
 
 @cache
-def _translator(kind: type) -> Translator:
+def _translator(kind: Any) -> Translator:
     """What translates the nodes of a class."""
     return next(translated for kinds, translated in _BY_KIND if issubclass(kind, kinds))
 
