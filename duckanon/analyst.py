@@ -26,8 +26,8 @@ from duckanon.catalog.snapshot import Protected, Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, Trial, statement_text
-from duckanon.releases.noise_of_results import Noise
-from duckanon.rewrite import margins
+from duckanon.releases import margins
+from duckanon.releases.margins import Noise
 from duckanon.rewrite.column_texts import with_texts
 from duckanon.rewrite.decision import Decision, Verdict
 from duckanon.rewrite.normalize.desugar import with_values

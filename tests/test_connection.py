@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import duckanon
+from tests.bench import house
 
 TABLE = "CREATE TABLE t AS SELECT i AS age, i AS id FROM range(12) r(i)"
 CALL = "SELECT count(*) FROM k_anonymize('t', ['age'])"
@@ -146,6 +147,15 @@ def test_opening_costs_little_more_than_duckdb_itself() -> None:
     # Where other processes work, the best of three tries.
     tries = ([least_cpu(run) for run in pair] for _ in range(3))
     assert any(ours < limit * plain for ours, plain in tries)
+
+
+def test_a_stored_count_passes_few_modules(tmp_path: Path) -> None:
+    """What `python -m tests.bench.house` prints of it: what does not concern a statement does not run for it."""
+    path = tmp_path / "x.duckdb"
+    house.make_persons(path)
+    passed = house.stored_count(path)
+    assert len(passed.modules) <= 65
+    assert passed.crossings <= 550
 
 
 def least_cpu(run: Callable[[], object]) -> float:

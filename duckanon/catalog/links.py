@@ -55,8 +55,6 @@ def is_key(parent: Stored, columns: tuple[str, ...]) -> bool:
 
 def at_home(policy: Policy, database: str) -> Policy:
     """The policy as a table of a database has it: its links lead to tables of the same database."""
-    if not policy.links:
-        return policy
     home = fold(database)
     return replace(policy, links=tuple(replace(one, parent=one.parent._replace(catalog=home)) for one in policy.links))
 
@@ -131,10 +129,8 @@ def is_severed(protected: Mapping[TableName, Protected], table: TableName) -> bo
 
 
 def with_owners(protected: Mapping[TableName, Protected], table: TableName) -> Protected:
-    """The table with the query for its records' owners, or severed, if it is a linked one."""
+    """A linked table with the query for its records' owners, or severed."""
     here = protected[table]
-    if not here.policy.is_linked:
-        return here
     severed = is_severed(protected, table)
     return replace(here, severed=severed, owned="" if severed else owned(protected, table))
 

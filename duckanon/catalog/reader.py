@@ -195,9 +195,11 @@ def _protected(whole: Everything, governed: Mapping[str, Governed]) -> dict[Tabl
         for (schema, table), one in decided.protected.items():
             name = TableName(database, schema, table)
             stands = None if name in whole.unprotectable else whole.tables.get(name)
-            policy, domains = at_home(one.policy, database), _fitting(one, stands, database, whole)
+            policy = at_home(one.policy, database) if one.policy.links else one.policy
+            domains = _fitting(one, stands, database, whole)
             protected[name] = replace(one, policy=policy, stored=stands, domains=domains)
-    return {name: with_owners(protected, name) for name in protected}
+    owned = {name: with_owners(protected, name) for name, one in protected.items() if one.policy.is_linked}
+    return {**protected, **owned}
 
 
 def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.releases import margins
 from duckanon.releases.divided import divided
 from duckanon.releases.exclusions import excludes
 from duckanon.releases.intervals import Noisy
@@ -33,7 +34,6 @@ from duckanon.releases.statistics import (
     in_words,
 )
 from duckanon.releases.within_units import Derived
-from duckanon.rewrite import margins
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
@@ -56,7 +56,7 @@ class Plan(PlannedMeasures):
 
     # --- the query over the answer ------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def over(self) -> Over:
         names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
@@ -158,7 +158,7 @@ class Plan(PlannedMeasures):
         behind = [one.counted(self.question.noise(one)) for one in self._measures.all]
         return [(one, self.in_row()) for one in behind if one is not None]
 
-    @property
+    @cached_property
     def noisy(self) -> list[tuple[int, float]]:
         """The query's columns that are counts and sums as they stand, and how wide the intervals in a row are.
 

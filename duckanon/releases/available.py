@@ -148,7 +148,8 @@ class AvailableReleases:
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
         if self.preparations and prepared_aggregates.follows(context, node):
             return None
-        if stored_aggregates.follows(context, node):
+        has_delta = any(context.protected(name).renyi is not None for name, _ in context.reads)
+        if has_delta and stored_aggregates.follows(context, node):
             return None
         selects = len(nodes_of(node, exp.Select))
         if isinstance(node, exp.Select) and (selects > 1 or not aggregates_itself(node)):

@@ -410,6 +410,12 @@ def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> 
             f"{_different(context, found, names)}."
         )
     not_dropped(context, found.table, names)
+    unknown = sorted(names - set(map(fold, context.columns(found.table))))
+    if unknown:
+        raise NotOffered(
+            f'{context.label(found.table)} has no column "{unknown[0]}": look at its names in '
+            "information_schema.columns."
+        )
     told = [one for one in found.unit if not (isinstance(one, Column) and one.name in regions)]
     within = sorted(names - {unit, *regions})
     if all(isinstance(one, Column) for one in told):

@@ -43,6 +43,8 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
 
     Raises NotOffered for dropped columns, and NotTotal for what could fail on a record.
     """
+    if not where:
+        return Filtered(sorted_keys(keys), (), [])
     known = {fold(one.column): one for one in keys}
     above = _above(context, name, keys)
     on_keys = [one for one in in_order(where) if columns_of(one) <= known.keys() | above.keys()]

@@ -83,7 +83,7 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
 def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> list[str]:
     """Conditions on records as SQL that cannot fail. Raises NotOffered for dropped columns, and NotTotal."""
     # Conditions are held in sets, whose order differs from process to process: which is refused must not.
-    ordered = in_order(exprs)
+    ordered = in_order(exprs) if exprs else []
     for one in ordered:
         not_dropped(context, name, columns_of(one))
     told = {one: written(one, context.types(name), context.today) for one in ordered}

@@ -434,8 +434,13 @@ class AggregatesQuestion(PaidQuestion):
 
     def noise(self, measure: Measure) -> Noise | Choice:
         """A measure's noise, in records; of quantiles, how they are chosen."""
-        (share,) = (share for one, share in self.measures if one == measure)
-        return measure.bought(self.epsilon * share, self.moved(measure), self.renyi)
+        (found,) = (noise for one, noise in self._noises if one == measure)
+        return found
+
+    @cached_property
+    def _noises(self) -> list[tuple[Measure, Noise | Choice]]:
+        """The noise of each measure."""
+        return [(one, one.bought(self.epsilon * share, self.moved(one), self.renyi)) for one, share in self.measures]
 
     @property
     def counts_noise(self) -> Noise:

@@ -232,21 +232,25 @@ class PlannedConditions(PlannedKeys):
     @cached_property
     def _quantities(self) -> dict[Expr, Quantity]:
         """What statistics of numbers are of."""
-        columns = Columns(self._protected, self._types, self._context.today)
         asked = [one for one in self._statistics if one.name in (*SUMMED, COVARIANCE, "quantile")]
         operands = [(one, of) for one in asked for of in (one.operand, one.other) if of is not None]
-        return {of: self._made(one, of, partial(quantity, columns, of, self._shown(of))) for one, of in operands}
+        return {of: self._made(one, of, partial(quantity, self._numbers, of, self._shown(of))) for one, of in operands}
 
     @cached_property
     def _products(self) -> dict[tuple[Expr, Expr], CentredProduct]:
         """What covariances are of, beside both numbers."""
-        columns, found = Columns(self._protected, self._types, self._context.today), {}
+        found = {}
         for one in self._statistics:
             if one.name == COVARIANCE and one.operand is not None and one.other is not None:
                 shown = self._shown(one.operand), self._shown(one.other)
-                made = partial(product, columns, one.operand, one.other, shown)
+                made = partial(product, self._numbers, one.operand, one.other, shown)
                 found[one.operand, one.other] = self._made(one, one.operand, made)
         return found
+
+    @cached_property
+    def _numbers(self) -> Columns:
+        """What is known of the columns of which numbers are computed."""
+        return Columns(self._protected, self._types, self._context.today)
 
     @property
     def _measured_quantities(self) -> list[Quantity]:

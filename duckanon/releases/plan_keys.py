@@ -139,7 +139,9 @@ class PlannedKeys:
         return self._write.text(named)
 
     def _add_key(self, expr: Expr) -> None:
-        listed = self._choice(expr) if isinstance(expr, Column) and self._listed(expr) is not None else None
+        # Only a condition says of which constants a column is one.
+        is_listed = isinstance(expr, Column) and bool(self._found.filter) and self._listed(expr) is not None
+        listed = self._choice(expr) if is_listed else None
         if isinstance(expr, Column) and (listed is None or key_of(self._protected, expr.name) is not None):
             self._add_column(expr)
             return

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import floor
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -18,11 +19,11 @@ from duckanon.catalog.types import own_step
 from duckanon.engines.noise import Noise
 from duckanon.engines.quantiles import Choice
 from duckanon.releases.intervals import Noisy, Quotient
+from duckanon.releases.margins import rounded
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import rounding
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
-from duckanon.rewrite.margins import rounded
 from duckanon.rewrite.normalize.grouped import NotFollowed
 from duckanon.rewrite.recognize.findings import Statistic
 from duckanon.rewrite.recognize.measures import WHOLE
@@ -175,12 +176,12 @@ class Count(Told):
         records = f"CAST(floor({self.by.noise.width_sql(self.cells.count(self.where))} + 0.5) AS BIGINT)"
         return times(records, abs(self.asked.factor))
 
-    @property
+    @cached_property
     def half(self) -> float:
         noise, cells = self.noise
         return noise.records(cells) * abs(float(self.asked.factor))
 
-    @property
+    @cached_property
     def noise(self) -> tuple[Noisy, int]:
         return self.by.noise, self.cells.in_row(self.where)
 
@@ -235,7 +236,7 @@ class Share(Told):
         counts = [f"{each} * {part}", f"{each} * ({whole} - {part})"]
         return times(self._quotient.end_sql(self._turned(side), *self._numbers, counts), self.asked.factor)
 
-    @property
+    @cached_property
     def half(self) -> float:
         part, whole = self.cells.in_row(self.asked.where, self.asked.of), self.cells.in_row(self.asked.of)
         each = len(self.by.noise.weights)
@@ -331,7 +332,7 @@ class Sum(_OfSums):
         found = f"{outermost}({steps}, round({s} * {step.denominator})) + 0.0"
         return times(f"(({found}) / {step.denominator})", self.asked.factor)
 
-    @property
+    @cached_property
     def half(self) -> float:
         cells = self.cells.in_row(self.asked.where)
         width, step = max(noisy.width(cells) for noisy in self._noises), self._step
@@ -370,7 +371,7 @@ class Mean(_OfSums):
         error = float(self.error)
         return self._clamped(f"({double(self._least)} + {double(self._reach)} * {way} {_SIGN[side]} {error!r})")
 
-    @property
+    @cached_property
     def half(self) -> float:
         cells = [self.cells.in_row(self.asked.where)] * len(self._quotient.values)
         return self._quotient.width(cells) * float(self._reach)

@@ -35,8 +35,6 @@ from duckanon.rewrite.rule_context import RuleContext
 
 def follows(context: RuleContext, node: Node) -> bool:
     """Replace a SELECT by the same over an answer that is stored. Returns whether there is one."""
-    if not any(context.protected(name).renyi is not None for name, _ in context.reads):
-        return False
     asked = asked_of(context, node)
     if asked is None or context.protected(asked[1].table).renyi is None:
         return False

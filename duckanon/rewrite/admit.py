@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NoReturn
@@ -18,10 +19,10 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, kinds_of, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
-from duckanon.rewrite.normalize.desugar import ordered_around, pivots
+from duckanon.rewrite.normalize.desugar import PIVOTS, ordered_around, pivots
 from duckanon.rewrite.quote import let_quote, of_part, quote
 
 # In characters. A longer statement would take seconds to parse.
@@ -144,7 +145,8 @@ def _parsed(text: str) -> Statement:
     """The one statement in a text, with its question marks numbered."""
     written, text = text, numbered(text)
     try:
-        text = ordered_around(text)
+        if "PIVOT" in text.upper():
+            text = ordered_around(text)
         trees = sqlglot.parse(text, read=DIALECT)
         trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
         if not trees:
@@ -156,9 +158,10 @@ def _parsed(text: str) -> Statement:
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         _refuse(text)
     try:
-        for one in nodes_of(tree, exp.Fetch):
+        kinds = kinds_of(tree)
+        for one in nodes_of(tree, exp.Fetch) if exp.Fetch in kinds else ():
             _as_limit(one)
-        found = _kind(pivots(tree))
+        found = _kind(tree if kinds.isdisjoint(PIVOTS) else pivots(tree))
     except UnsupportedQuery as no:
         let_quote(no, quote(written, no.about, ()))
         raise
@@ -275,25 +278,27 @@ def known(query: Node) -> Node:
                 UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way."),
                 node,
             )
-        if isinstance(node, exp.Select):
-            for part in ("into", "locks", "hint", "operation_modifiers", "pivots", "match"):
-                _without(node, part)
-        if isinstance(node, exp.Table):
-            for part in ("pivots", "version", "when", "changes", "hints", "partition", "only", "rows_from"):
-                _without(node, part)
-        if isinstance(node, exp.Subquery):
-            _without(node, "pivots")
+        if isinstance(node, exp.Select | exp.Table | exp.Subquery):
+            _without(node)
     return query
 
 
+# Parts of a query that the guard does not know.
+_UNKNOWN: Mapping[type, Sequence[str]] = {
+    exp.Select: ("into", "locks", "hint", "operation_modifiers", "pivots", "match"),
+    exp.Table: ("pivots", "version", "when", "changes", "hints", "partition", "only", "rows_from"),
+    exp.Subquery: ("pivots",),
+}
 # What stands in the text for some parts of the tree.
 _CLAUSES = {"locks": "FOR UPDATE", "when": "AT", "rows_from": "ROWS FROM", "match": "MATCH_RECOGNIZE"}
 
 
-def _without(node: Node, part: str) -> None:
-    found = arg(node, part)
-    if found:
-        found = found[0] if isinstance(found, list) else found
+def _without(node: Node) -> None:
+    """Raises UnsupportedQuery for a part of a query that the guard does not know."""
+    given = {name.rstrip("_"): value for name, value in node.args.items() if value}
+    unknown = (parts for kind, parts in _UNKNOWN.items() if isinstance(node, kind))
+    for part in (one for parts in unknown for one in parts if one in given):
+        found = given[part][0] if isinstance(given[part], list) else given[part]
         # (sqlglot does not write FOR UPDATE in DuckDB's dialect.)
         quoted = None if part == "locks" else found if isinstance(found, ROOT) else node
         clause = _CLAUSES.get(part, part.upper())

@@ -19,7 +19,7 @@ from duckanon.catalog.snapshot import Catalog, Home, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, given, name_of, nodes_of
+from duckanon.rewrite.algebra.nodes import FROM, ROOT, WITH, Node, copied, given, name_of, nodes_of
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 from duckanon.rewrite.column_names import without_schemas
@@ -134,7 +134,7 @@ class Binder:
 
     def within(self, node: Node, place: Place) -> None:
         """Resolve all names in a node."""
-        clause = arg(node, "with")
+        clause = node.args.get(WITH)
         self._parts(node, place if clause is None else self._common(clause, place), clause)
 
     def _parts(self, node: Node, place: Place, without: Node | None) -> None:
@@ -307,7 +307,7 @@ class _Guarded(Binder):
             trees = sqlglot.parse(f"FROM {text}", read=DIALECT)
         except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
             trees = []
-        source = arg(trees[0], "from") if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
+        source = trees[0].args.get(FROM) if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
         found = None if source is None else source.this
         plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
         plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}

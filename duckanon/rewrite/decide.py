@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,17 +16,17 @@ from duckanon.rewrite import metadata
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.algebra.constants import is_name_of_clock
 from duckanon.rewrite.algebra.moments import Now, zone_of
-from duckanon.rewrite.algebra.nodes import Node, nodes_of
+from duckanon.rewrite.algebra.nodes import Node, kinds_of, nodes_of
 from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import Call, read
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.divisions import without_failing
-from duckanon.rewrite.empty import empty, is_empty
-from duckanon.rewrite.normalize.desugar import quantile_lists, staging
-from duckanon.rewrite.normalize.moments import pairs_of_numbers
-from duckanon.rewrite.normalize.postgresql import as_duckdb
-from duckanon.rewrite.normalize.written_out import written_out
+from duckanon.rewrite.divisions import DIVISIONS, without_failing
+from duckanon.rewrite.empty import LEAVES_OUT, empty, is_empty
+from duckanon.rewrite.normalize.desugar import QUANTILES, STAGES, quantile_lists, staging
+from duckanon.rewrite.normalize.moments import PAIRS, pairs_of_numbers
+from duckanon.rewrite.normalize.postgresql import CONSTANTS, as_duckdb
+from duckanon.rewrite.normalize.written_out import LISTS, written_out
 from duckanon.rewrite.parameters import Parameters, filled
 from duckanon.rewrite.quote import let_quote
 from duckanon.rewrite.rule_context import Releases, RuleContext
@@ -65,25 +66,13 @@ def decide(
         return Decision([step], None, target=_target(statement, catalog))
     query: Node = statement.query
     bound = bind(query, catalog, frozenset(functions), statement.text)
-    try:
-        as_duckdb(bound.query, catalog.macros)
-    except UnsupportedQuery as no:
-        let_quote(no, bound.quote(no.about))
-        raise
-    if bound.protected:
-        written_out(bound.query)
-        quantile_lists(bound.query)
-        pairs_of_numbers(bound.query)
-        units = {fold(one) for each in catalog.protected.values() if (one := each.policy.privacy_unit) is not None}
-        staging(bound.query, lambda node: named(node) in catalog.protected, units)
-        tables = nodes_of(bound.query, exp.Table)
-        bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
+    kinds = _written_plainly(bound, catalog)
     calls = [_call(name, node, functions[name], catalog, home) for name, node, home in bound.calls]
     if bound.protected or any(name in catalog.protected for one in calls for name in one.tables.values()):
         if bound.has_parameters:
             given = replace(statement, query=filled(query, parameters))
             return replace(decide(given, catalog, functions, releases, today), filled=True)
-        sample = bound.query.find(exp.TableSample)
+        sample = bound.query.find(exp.TableSample) if exp.TableSample in kinds else None
         if sample is not None:
             said = "Samples are of open tables and releases: a protected table answers as a whole."
             raise UnsupportedQuery(bound.not_answered(sample, said))
@@ -93,7 +82,44 @@ def decide(
             # With full names and without views: explain_privacy does not know the analyst's own.
             text = str(bound.query.sql(DIALECT, comments=False, normalize_functions=False))
             return decide(admit(f"FROM explain_privacy({literal(text)})"), catalog, functions, releases, today)
-    return _answered(statement, RuleContext(bound, catalog, releases, today, calls, list(bound.protected)))
+    return _answered(statement, RuleContext(bound, catalog, releases, today, calls, list(bound.protected)), kinds)
+
+
+# What writes a query over protected tables more plainly, in order: of which nodes each is, and what it does.
+_PASSES: tuple[tuple[Sequence[Any], Callable[[Node, Catalog], None]], ...] = (
+    (LISTS, lambda query, _: written_out(query)),
+    (QUANTILES, lambda query, _: quantile_lists(query)),
+    (PAIRS, lambda query, _: pairs_of_numbers(query)),
+    (STAGES, lambda query, catalog: _staged(query, catalog)),
+)
+
+
+def _written_plainly(bound: Bound, catalog: Catalog) -> set[Any]:
+    """Write what has several spellings in one. Only what has a node in the query is run: all else would change nothing.
+
+    Returns the classes of the nodes that the query has then. Raises UnsupportedQuery.
+    """
+    kinds = kinds_of(bound.query)
+    if not kinds.isdisjoint(CONSTANTS):
+        try:
+            as_duckdb(bound.query, catalog.macros)
+        except UnsupportedQuery as no:
+            let_quote(no, bound.quote(no.about))
+            raise
+        kinds = kinds_of(bound.query)
+    if bound.protected:
+        for about, write in _PASSES:
+            if not kinds.isdisjoint(about):
+                write(bound.query, catalog)
+                kinds = kinds_of(bound.query)
+        read = [(named(one), one) for one in nodes_of(bound.query, exp.Table)]
+        bound.protected = [(name, one) for name, one in read if name in catalog.protected]
+    return kinds
+
+
+def _staged(query: Node, catalog: Catalog) -> None:
+    units = {fold(one) for each in catalog.protected.values() if (one := each.policy.privacy_unit) is not None}
+    staging(query, lambda node: named(node) in catalog.protected, units)
 
 
 def _call(name: str, node: Node, parameters: Sequence[str], catalog: Catalog, home: Home | None) -> Call:
@@ -108,25 +134,30 @@ def _call(name: str, node: Node, parameters: Sequence[str], catalog: Catalog, ho
     )
 
 
-def _answered(statement: Statement, context: RuleContext) -> Decision:
-    """The decision about a query with resolved names, and about what stands around it."""
+def _answered(statement: Statement, context: RuleContext, kinds: set[Any]) -> Decision:
+    """The decision about a query with resolved names, and about what stands around it. kinds: of its nodes."""
     bound, catalog, target = context.bound, context.catalog, _PREFIX.get(statement.kind)
     if statement.kind in (Kind.CREATE, Kind.INSERT):
         target = _target(statement, catalog)
     if statement.kind is Kind.EXPLAIN:
         _plain(bound)
         target = "EXPLAIN (FORMAT JSON) " if statement.form else target
-    if bound.protected and (statement.kind is Kind.DESCRIBE or is_empty(bound.query)):
+    may_be_empty = not kinds.isdisjoint(LEAVES_OUT)
+    if bound.protected and (statement.kind is Kind.DESCRIBE or (may_be_empty and is_empty(bound.query))):
         about = context.label(bound.protected[0][0])
         context.steps.append(Step("columns", about, Verdict.RUNS, "No row is asked for; names and types are public."))
         empty(bound, catalog)
         context.reads = []
-    asks_now = bool(bound.protected) and any(map(_is_now, nodes_of(bound.query, *_CLOCKS)))
+    has_clock = bool(bound.protected) and not kinds.isdisjoint(_CLOCKS)
+    asks_now = has_clock and any(map(_is_now, nodes_of(bound.query, *_CLOCKS)))
     if bound.protected:
         context.recognise()
     for rule in RULES:
+        if not context.calls and not context.reads:
+            # Each rule is about what is open, and nothing is.
+            break
         rule(context)
-    if context.answers:
+    if context.answers and not kinds_of(context.bound.query).isdisjoint(DIVISIONS):
         without_failing(context.bound.query)
     text = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))
     if asks_now:
@@ -136,11 +167,14 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
             for one in context.steps
         ]
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
+    answers = context.answers
+    if bound.opened:
+        answers = [replace(one, definitions=tuple(dict.fromkeys(bound.opened))) for one in answers]
     return Decision(
         steps,
         text,
         context.approved,
-        [replace(one, definitions=tuple(dict.fromkeys(bound.opened))) for one in context.answers],
+        answers,
         target,
         frozenset(bound.tables),
         has_definitions=bool(bound.opened),

@@ -33,7 +33,7 @@ class Step:
     its counts are from the truth at most. width: the same, not rounded. noisy: the positions of the result's columns
     that are counts and sums with noise, and how wide the 95 % intervals of their numbers are. note: where widths differ
     from row to row, as of means, shares and totals, a query of stored answers for how wide the noise is beside the
-    numbers of the result: `duckanon.rewrite.margins.query`. about_now: what `now()` is in it, as a sentence.
+    numbers of the result: `duckanon.releases.margins.query`. about_now: what `now()` is in it, as a sentence.
     """
 
     kind: str

@@ -8,6 +8,8 @@ from duckanon.rewrite.algebra.nodes import Node, nodes_of
 
 # Functions that fail where their second argument is 0, as // and % do since DuckDB 2.0: until then these were NULL.
 _FUNCTIONS = frozenset({"divide", "mod"})
+# The nodes that it is about.
+DIVISIONS = (exp.IntDiv, exp.Mod, exp.Anonymous)
 
 
 def without_failing(query: Node) -> None:

@@ -21,6 +21,8 @@ from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.metadata import shown_type
 
+# What a query without rows has, one of them at least.
+LEAVES_OUT = (exp.Limit, exp.Where)
 _ENDS = ("low", "high")
 _MARK = "_dk_relation"
 

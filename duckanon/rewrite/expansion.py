@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import WITH, Node
 
 # In nodes of the tree. A text of the longest kind that is admitted has fewer.
 MOST = 50_000
@@ -36,7 +36,7 @@ def nodes_in(node: Node) -> int:
 
 def _size(node: Node, known: Mapping[str, int]) -> int:
     """The nodes of a query, written out. known: the sizes of what WITH around it names."""
-    total, inside, first = 1, dict(known), _with(node)
+    total, inside, first = 1, dict(known), node.args.get(WITH)
     for one in first.expressions if first is not None else ():
         # What reads itself is not written out.
         inside[fold(one.alias)] = _size(one.this, {**inside, fold(one.alias): 0})
@@ -44,7 +44,7 @@ def _size(node: Node, known: Mapping[str, int]) -> int:
     waiting = [one for one in node.iter_expressions() if one is not first]
     while waiting:
         one = waiting.pop()
-        if _with(one) is not None:
+        if one.args.get(WITH) is not None:
             total += _size(one, inside)
             continue
         total += 1
@@ -52,7 +52,3 @@ def _size(node: Node, known: Mapping[str, int]) -> int:
             total += inside.get(fold(one.name), 0)
         waiting += one.iter_expressions()
     return total
-
-
-def _with(node: Node) -> Node | None:
-    return node.args.get("with_") or node.args.get("with")

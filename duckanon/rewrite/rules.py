@@ -371,16 +371,16 @@ def _projection(source: Node) -> Node | None:
 
 def _shows_values(query: Node) -> bool:
     """Whether each combination of values comes out once, without a statistic of its records."""
-    if (
-        not isinstance(query, exp.Select)
-        or query.find(exp.Window) is not None
-        or any(queries_in(one) for name, one in given(query) if name not in ("from", "from_") and isinstance(one, ROOT))
-    ):
+    if not isinstance(query, exp.Select):
         return False
     distinct, group = query.args.get("distinct"), query.args.get("group")
     once = group is not None or (distinct is not None and not distinct.args.get("on"))
+    if not once or nodes_of(query, exp.Window):
+        return False
+    if any(queries_in(one) for name, one in given(query) if name not in ("from", "from_") and isinstance(one, ROOT)):
+        return False
     parts = [*query.expressions, *(query.args.get(one) for one in ("having", "order"))]
-    return once and not any(True for part in parts if part is not None for _ in aggregates_of(part))
+    return not any(True for part in parts if part is not None for _ in aggregates_of(part))
 
 
 def record_reads(context: RuleContext) -> None:

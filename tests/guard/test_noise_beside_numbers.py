@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import duckanon
 from duckanon.integrations.cli.commands import app
-from duckanon.rewrite import margins
+from duckanon.releases import margins
 
 COUNTS = "SELECT place, count(*) AS n FROM t GROUP BY place"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from duckanon.rewrite.algebra.nodes import ROOT, copied, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, copied, kinds_of, nodes_of
 from tests.rewrite.test_tpch import QUERIES
 
 TEXTS = [one.sql.rstrip().rstrip(";") for one in QUERIES]
@@ -36,3 +36,13 @@ def test_nodes_come_in_the_order_of_sqlglot(text: str) -> None:
         found, theirs = nodes_of(tree, *kinds), list(tree.find_all(*kinds))
         assert len(found) == len(theirs)
         assert all(one is other for one, other in zip(found, theirs, strict=True))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_kinds_are_those_of_which_nodes_are_found(text: str) -> None:
+    tree = parse_one(text, read="duckdb")
+    kinds, known = (
+        kinds_of(tree),
+        [one for one in vars(exp).values() if isinstance(one, type) and issubclass(one, ROOT)],
+    )
+    assert {one for one in known if one in kinds} == {one for one in known if nodes_of(tree, one)}

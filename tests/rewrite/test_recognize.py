@@ -11,7 +11,17 @@ from sqlglot import exp
 
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.normalize import simplify
-from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, Schema, canonical, findings_in, summary
+from duckanon.rewrite.recognize import (
+    Conditional,
+    Counts,
+    Finding,
+    GroupSizes,
+    Schema,
+    canonical,
+    classify,
+    findings_in,
+    summary,
+)
 from tests.rewrite.fixtures import Entry, database, entries, schema
 
 KINDS = {"group_size": GroupSizes, "conditional": Conditional, "plain_count": Counts}
@@ -52,6 +62,16 @@ def test_the_finding(con: duckdb.DuckDBPyConnection, name: str, entry: Entry) ->
             assert COMPARISONS[KINDS[name]](con, entry.sql, one)  # type: ignore[operator]
     elif name == "row_level":
         assert any(one.kind == "row-level" for one in found)
+
+
+def test_a_look_ahead_overlooks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Group sizes and shares are looked for only where a query has the shape of one: others have none."""
+    texts = [entry.sql for name in FILES for entry in entries(f"rewrite/{name}")]
+    as_it_is = [[summary(one) for one in findings_in(sql, schema())] for sql in texts]
+    for name in ("_may_have_shares", "_may_count_groups"):
+        monkeypatch.setattr(classify, name, lambda _: True)
+    for sql, found in zip(texts, as_it_is, strict=True):
+        assert [summary(one) for one in findings_in(sql, schema())] == found, sql
 
 
 @pytest.mark.parametrize("name", FOUND)

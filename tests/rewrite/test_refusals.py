@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from duckanon.errors import PolicyRefusal
 from duckanon.releases import noisy_aggregates
 from duckanon.rewrite import bind
 from tests.rewrite.fixtures import FIXTURES, entries
+from tests.rewrite.guarded import decided
 from tests.rewrite.refused import refusal
 
 REFUSED: list[dict[str, str]] = tomllib.loads((FIXTURES / "refusals.toml").read_text(encoding="utf-8"))["refused"]
@@ -183,3 +185,10 @@ def test_a_column_that_is_not_there_is_named() -> None:
         "avg(n)",
         "There is no column n.",
     )
+
+
+@pytest.mark.parametrize("column", ["education", "rowid"])
+def test_groups_within_a_column_that_is_not_there(column: str) -> None:
+    asked = f"SELECT n, count(*) FROM (SELECT hid, {column}, count(*) AS n FROM persons GROUP BY ALL) GROUP BY n"
+    with pytest.raises(PolicyRefusal, match=f'Persons has no column "{column}": look at its names'):
+        decided(asked)

@@ -10,6 +10,8 @@ from sqlglot import ErrorLevel, exp
 
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
 ROOT: Any = getattr(exp, "Expr", exp.Expression)
+# The names of the arguments FROM and WITH of a query: Python's own words, behind which later versions write a mark.
+FROM, WITH = (f"{one}_" if f"{one}_" in exp.Select.arg_types else one for one in ("from", "with"))
 
 
 def arg(node: Node, name: str) -> Any:
@@ -18,9 +20,12 @@ def arg(node: Node, name: str) -> Any:
     return found if found is not None else node.args.get(f"{name}_")
 
 
+_NAMED = (exp.Anonymous, exp.AnonymousAggFunc)
+
+
 def name_of(node: Node) -> str:
     """The lower-case name of a function, as written or as sqlglot names it."""
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+    if isinstance(node, _NAMED):
         return str(node.this).lower()
     kind: Any = type(node)
     return _name_of_kind(kind)
@@ -63,6 +68,12 @@ def nodes_of(node: Node, *kinds: Any) -> list[Node]:
     return found
 
 
+def kinds_of(node: Node) -> set[Any]:
+    """The classes of the nodes in a tree, and all that these derive from: `nodes_of` finds nothing of any other."""
+    found = {type(one) for one in nodes_of(node, ROOT)}
+    return found.union(*(kind.__mro__ for kind in found))
+
+
 def copied(node: Node, without: Sequence[str] = ()) -> Node:
     """A copy of a tree, as sqlglot's own `copy`, and faster. without: arguments of its root that are left out."""
     root = _bare(node)
@@ -89,10 +100,13 @@ def copied(node: Node, without: Sequence[str] = ()) -> Node:
 
 def _bare(node: Node) -> Node:
     """A node without its arguments."""
-    new = type(node)()
-    new.comments = None if node.comments is None else list(node.comments)
-    new._type = node._type
-    new._meta = None if node._meta is None else dict(node._meta)
+    new = node.__class__()
+    if node.comments is not None:
+        new.comments = list(node.comments)
+    if node._type is not None:
+        new._type = node._type
+    if node._meta is not None:
+        new._meta = dict(node._meta)
     return new
 
 

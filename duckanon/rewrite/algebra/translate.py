@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -25,7 +26,6 @@ from duckanon.rewrite.algebra.expressions import (
     Expr,
     Field,
     InQuery,
-    Nested,
     ScalarQuery,
     Star,
     TypeName,
@@ -169,40 +169,28 @@ class Scope:
         return found if found is not None or self.outer is None else self.outer.cte(name)
 
 
+Translator: TypeAlias = Callable[[Node, Scope], Expr]
+
+
 def translate(node: Node, scope: Scope) -> Expr:
     """The symbolic expression of a node in a scope."""
-    if isinstance(node, exp.Paren | exp.Alias | exp.IgnoreNulls):
-        return translate(node.this, scope)
-    if isinstance(node, exp.Column):
-        return _column(node, scope)
-    if isinstance(node, exp.Identifier):
-        return scope.column(fold(node.name))
-    if isinstance(node, exp.Literal):
-        return Constant(node.this, node.is_string)
-    if isinstance(node, exp.Star | exp.Columns):
-        return Unclear("COLUMNS", scope.fresh(), scope.stars())
-    nested = _nested(node, scope)
-    if nested is not None:
-        return nested
-    for kinds, translated in _BY_KIND:
-        if isinstance(node, kinds):
-            return translated(node, scope)
-    if isinstance(node, exp.Func) and name_of(node) in scope.macros:
-        return scope.macro(name_of(node), tuple(_operands(node, scope)))
-    if isinstance(node, exp.AggFunc | exp.WithinGroup) or name_of(node) in AGGREGATES:
-        return _aggregate(node, scope)
-    return _call(node, scope)
+    return _translator(type(node))(node, scope)
 
 
-def _nested(node: Node, scope: Scope) -> Nested | None:
-    """The subquery that a node is; None for every other node."""
-    if isinstance(node, exp.Subquery | exp.Query):
-        return ScalarQuery(scope.query(node))
-    if isinstance(node, exp.Exists):
-        return Exists(scope.query(node.this))
-    if isinstance(node, exp.In) and node.args.get("query"):
-        return InQuery(scope.query(node.args["query"]), translate(node.this, scope))
-    return None
+@cache
+def _translator(kind: Any) -> Translator:
+    """What translates the nodes of a class."""
+    return next(translated for kinds, translated in _BY_KIND if issubclass(kind, kinds))
+
+
+def _whole(_: Node, scope: Scope) -> Expr:
+    """COLUMNS(...), or a star as a value."""
+    return Unclear("COLUMNS", scope.fresh(), scope.stars())
+
+
+def _in(node: Node, scope: Scope) -> Expr:
+    query = node.args.get("query")
+    return InQuery(scope.query(query), translate(node.this, scope)) if query else _function(node, scope)
 
 
 def _column(node: Node, scope: Scope) -> Expr:
@@ -353,11 +341,31 @@ def _lambda(node: Node, scope: Scope) -> Expr:
     return Unclear("lambda", scope.fresh(), tuple(translate(one, scope) for one in [*read, *queries]))
 
 
-_BY_KIND: tuple[tuple[Any, Callable[[Node, Scope], Expr]], ...] = (
+def _function(node: Node, scope: Scope) -> Expr:
+    """A call of a macro or an aggregate, or everything else."""
+    if isinstance(node, exp.Func) and name_of(node) in scope.macros:
+        return scope.macro(name_of(node), tuple(_operands(node, scope)))
+    if isinstance(node, _AGGREGATES) or name_of(node) in AGGREGATES:
+        return _aggregate(node, scope)
+    return _call(node, scope)
+
+
+_AGGREGATES = (exp.AggFunc, exp.WithinGroup)
+# The first class of these that a node is of decides.
+_BY_KIND: tuple[tuple[Any, Translator], ...] = (
+    ((exp.Paren, exp.Alias, exp.IgnoreNulls), lambda node, scope: translate(node.this, scope)),
+    (exp.Column, _column),
+    (exp.Identifier, lambda node, scope: scope.column(fold(node.name))),
+    (exp.Literal, lambda node, _: Constant(node.this, node.is_string)),
+    ((exp.Star, exp.Columns), _whole),
+    ((exp.Subquery, exp.Query), lambda node, scope: ScalarQuery(scope.query(node))),
+    (exp.Exists, lambda node, scope: Exists(scope.query(node.this))),
+    (exp.In, _in),
     (exp.Window, _window),
     (exp.Filter, _filtered),
-    (exp.Case | exp.If, _case),
-    (exp.Lambda | exp.Comprehension, _lambda),
+    ((exp.Case, exp.If), _case),
+    ((exp.Lambda, exp.Comprehension), _lambda),
+    (ROOT, _function),
 )
 
 
@@ -365,10 +373,13 @@ def _call(node: Node, scope: Scope) -> Expr:
     return typed(type(node).__name__, {name: _argument(value, scope) for name, value in given(node)})
 
 
+_WORDS = (exp.Var, exp.Identifier)
+
+
 def _argument(value: Any, scope: Scope) -> Argument:
     if isinstance(value, exp.DataType):
         return TypeName(sql(value))
-    if isinstance(value, exp.Var | exp.Identifier):
+    if isinstance(value, _WORDS):
         return Word(value.name, isinstance(value, exp.Identifier))
     if isinstance(value, ROOT):
         return translate(value, scope)

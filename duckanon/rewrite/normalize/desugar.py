@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, nodes_of, sources
+from duckanon.rewrite.algebra.nodes import FROM, ROOT, WITH, Node, arg, copied, nodes_of, sources
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import aggregates_itself
@@ -24,7 +24,8 @@ from duckanon.rewrite.quote import takes_over
 
 # The most columns: nobody reads a wider table.
 _MOST_VALUES = 1_000
-_KEY = "from_" if "from_" in exp.Select.arg_types else "from"
+# The nodes that `pivots` is about.
+PIVOTS = (exp.Pivot,)
 _UNLISTED = (
     "PIVOT is followed with its values written out, as in PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state: "
     "write them out, or use GROUP BY."
@@ -39,8 +40,6 @@ def ordered_around(text: str) -> str:
 
     Other text stays as it is. Raises sqlglot's TokenError.
     """
-    if "PIVOT" not in text.upper():
-        return text
     tokens = [(one.token_type.name, one.start) for one in sqlglot.tokenize(text, read=DIALECT)]
     depth = 0
     for kind, start in tokens if tokens and tokens[0][0] == "PIVOT" else ():
@@ -56,13 +55,13 @@ def pivots(tree: Node) -> Node:
     PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state becomes
     SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE sex = 'm') AS m FROM t GROUP BY state.
     """
-    for one in nodes_of(tree, exp.Pivot):
+    for one in nodes_of(tree, *PIVOTS):
         holder = one.parent
         if holder is None:
             tree = _select(one, one.this)
             given = arg(one, "with")
             if given is not None:
-                tree.set("with_" if _KEY == "from_" else "with", given)
+                tree.set(WITH, given)
         elif one.arg_key == "pivots":
             _replace_source(holder, one)
         else:
@@ -96,7 +95,7 @@ def _select(pivot: Node, source: Node) -> Node:
     group = pivot.args.get("group")
     keys = [copied(one) for one in group.expressions] if group is not None else _others(source, [*axes, *aggregates])
     query = exp.Select(expressions=[*keys, *_columns(axes, aggregates)])
-    query.set(_KEY, exp.From(this=copied(source)))
+    query.set(FROM, exp.From(this=copied(source)))
     query.set("group", exp.Group(all=True))
     return query
 
@@ -128,7 +127,7 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
 def _values_of(axis: Node, pivot: Node) -> str:
     """The query for the values of a PIVOT's column, with the common table expressions that can be seen there."""
     query = exp.Select(expressions=[copied(axis)], distinct=exp.Distinct())
-    query.set(_KEY, exp.From(this=copied(pivot.this)))
+    query.set(FROM, exp.From(this=copied(pivot.this)))
     query = query.where(exp.Not(this=exp.Is(this=copied(axis), expression=exp.Null()))).order_by("1")
     above: list[Node] = []
     holder: Node | None = pivot
@@ -138,7 +137,7 @@ def _values_of(axis: Node, pivot: Node) -> str:
         above = [copied(one) for one in seen if all(part is not pivot for part in one.walk())] + above
         holder = holder.parent
     if above:
-        query.set("with_" if _KEY == "from_" else "with", exp.With(expressions=above))
+        query.set(WITH, exp.With(expressions=above))
     return str(query.sql(DIALECT))
 
 
@@ -184,7 +183,7 @@ def _others(source: Node, used: Sequence[Node]) -> list[Node]:
 
 # --- lists of quantiles -----------------------------------------------------------------------------------------------
 
-_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 
 
 def quantile_lists(query: Node) -> None:
@@ -192,7 +191,7 @@ def quantile_lists(query: Node) -> None:
 
     quantile_cont(pay, [0.25, 0.5]) becomes [quantile_cont(pay, 0.25), quantile_cont(pay, 0.5)].
     """
-    for one in nodes_of(query, *_QUANTILES):
+    for one in nodes_of(query, *QUANTILES):
         key = next((name for name in ("expression", "quantile") if isinstance(one.args.get(name), exp.Array)), None)
         whole = one.parent if isinstance(one.parent, exp.Filter) else one
         if key is None or isinstance(whole.parent, exp.Window | exp.WithinGroup):
@@ -217,6 +216,7 @@ def _quantile_at(whole: Node, quantile: Node, key: str, place: Node) -> Node:
 
 # --- WITH -------------------------------------------------------------------------------------------------------------
 
+STAGES = (exp.With,)
 # What may leave out rows by chance, or names queries of its own.
 _UNMOVED = ("limit", "offset", "sample", "with", "with_")
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, name_of, nodes_of, queries_in, sources, sql
+from duckanon.rewrite.algebra.nodes import FROM, ROOT, Node, arg, copied, name_of, nodes_of, queries_in, sources, sql
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
 
@@ -156,7 +156,9 @@ class _Eager:
 
     def _is_of_source(self, node: Node | None) -> bool:
         """Whether an expression depends on nothing but the source's rows."""
-        return node is None or (node.find(exp.Query) is None and all(map(self._source.has, nodes_of(node, exp.Column))))
+        return node is None or (
+            not nodes_of(node, exp.Query) and all(map(self._source.has, nodes_of(node, exp.Column)))
+        )
 
     def _told_as(self, aggregate: Node, where: Node | None) -> Node:
         """The column of the inner query that has an aggregate of the source's rows."""
@@ -228,8 +230,7 @@ class _Eager:
             for at, one in enumerate(self._told.values())
         ]
         self.inner.set("expressions", [*names, *counted])
-        key = "from_" if "from_" in exp.Select.arg_types else "from"
-        self.inner.set(key, exp.From(this=source))
+        self.inner.set(FROM, exp.From(this=source))
         if where:
             self.inner.set("where", exp.Where(this=exp.and_(*where, copy=False)))
         if shown:

@@ -144,7 +144,7 @@ class Grouped:
         groups = [{at} for at in range(len(self.aggregates))]
         parts = [*self.query.expressions, *(self.query.args.get(one) for one in ("having", "qualify", "order"))]
         for node in (one for part in parts if part is not None for one in part.walk()):
-            found = quotient(node, self.aggregates)
+            found = quotient(node, self.aggregates) if isinstance(node, exp.Div) else None
             if found is not None:
                 both = {self.aggregates.index(one.aggregate) for one in (found.above, found.below)}
                 joined = set().union(*(one for one in groups if one & both))
@@ -324,7 +324,7 @@ class _Writer:
 
     def quotient(self, node: Node) -> Interval | None:
         """A quotient of two aggregates as a number with an interval; None for something else."""
-        found = quotient(node, self._grouped.aggregates)
+        found = quotient(node, self._grouped.aggregates) if isinstance(node, exp.Div) else None
         if found is None or self._adds_totals(found):
             return None
         above, below = (self._grouped.aggregates.index(one.aggregate) for one in (found.above, found.below))

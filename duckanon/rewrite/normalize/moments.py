@@ -105,9 +105,13 @@ _WRITTEN: dict[type[exp.AggFunc], Callable[[_Pairs], Node]] = {
 }
 
 
+# The nodes that it is about.
+PAIRS = tuple(_WRITTEN)
+
+
 def pairs_of_numbers(query: Node) -> None:
     """Write statistics of pairs of numbers in place as what they follow from; columns keep their names."""
-    for one in nodes_of(query, *_WRITTEN):
+    for one in nodes_of(query, *PAIRS):
         whole = one.parent if isinstance(one.parent, exp.Filter) else one
         if isinstance(whole.parent, exp.Window) or isinstance(one.this, exp.Distinct):
             continue

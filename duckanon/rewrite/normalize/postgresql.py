@@ -28,6 +28,8 @@ from duckanon.rewrite.date_formats import PATTERNS, NotOfFormat, as_strftime, re
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.quote import of_part, stands_for
 
+# The nodes that it is about.
+CONSTANTS = (exp.Anonymous, exp.Cast)
 # A day with a time zone and no time, as pgjdbc sends dates.
 _DAY_IN_ZONE = re.compile(r"(\d{4}-\d{2}-\d{2}) ?(Z|[+-]\d{2}(?::?\d{2})?)", re.ASCII)
 _ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^{},"\\]+))\s*(?:,|$)', re.DOTALL)
@@ -41,7 +43,7 @@ def as_duckdb(query: Node, macros: Collection[str]) -> None:
     """
     for one in [each for each in nodes_of(query, exp.Cast) if _is_plain_text(each)]:
         _without_cast(one, macros)
-    for one in nodes_of(query, exp.Anonymous, exp.Cast):
+    for one in nodes_of(query, *CONSTANTS):
         if isinstance(one, exp.Cast):
             new = _cast(one)
         else:

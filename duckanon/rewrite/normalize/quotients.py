@@ -60,10 +60,8 @@ class Quotient:
         return self.above.window is None or set(self.below.partition) <= set(self.above.partition)
 
 
-def quotient(node: Node, aggregates: Sequence[Node]) -> Quotient | None:
-    """The quotient of two of the aggregates; None for something else. Its rows are nested."""
-    if not isinstance(node, exp.Div):
-        return None
+def quotient(node: exp.Div, aggregates: Sequence[Node]) -> Quotient | None:
+    """The quotient of two of the aggregates; None for another one. Its rows are nested."""
     above, below = _part(node.this, aggregates), _part(node.expression, aggregates)
     if above is None or below is None or below.factor <= 0:
         return None

@@ -26,6 +26,8 @@ from duckanon.rewrite.quote import takes_over
 # Where a subquery is no value, or where DuckDB reads one itself.
 _READING = (exp.From, exp.Join, exp.Any, exp.In, exp.Exists, exp.CTE, exp.Limit, exp.Offset)
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+# The nodes that it is about.
+LISTS = (exp.Subquery, exp.In, *_COMPARED)
 # Values more than these are no list that somebody wrote.
 _MOST = 10_000
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
+    Arithmetic,
     Column,
     Expr,
     InQuery,
@@ -50,11 +51,11 @@ def _relation(one: Relation) -> Iterator[Finding]:
 
 
 def _block(block: Block) -> Iterator[Finding]:
-    found = group_sizes(block)
+    found = group_sizes(block) if _may_count_groups(block) else None
     if found is not None:
         yield found
         return
-    shares = conditionals(block)
+    shares = conditionals(block) if _may_have_shares(block) else ()
     if shares:
         yield from shares
         shown = {one.name for one in shares}
@@ -72,6 +73,20 @@ def _block(block: Block) -> Iterator[Finding]:
         yield counted
         return
     yield from _rest(block, "it computes something else than counts")
+
+
+def _may_count_groups(block: Block) -> bool:
+    """Whether a block reads another one: groups whose sizes are asked for are such a one."""
+    return any(isinstance(one.relation, Block) for one in block.sources)
+
+
+def _may_have_shares(block: Block) -> bool:
+    """Whether a block shows a quotient or an average: every share is one."""
+    parts = (one for output in block.outputs for one in walk(output.expr))
+    return any(
+        (isinstance(one, Arithmetic) and one.operator == "/") or (isinstance(one, Aggregate) and one.name == "avg")
+        for one in parts
+    )
 
 
 def _is_of(expr: Expr, keys: tuple[Expr, ...]) -> bool:

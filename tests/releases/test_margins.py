@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import parse_one
 
+from duckanon.releases.margins import Margin, in_words, of_answer, of_rows, query
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.margins import Margin, in_words, of_answer, of_rows, query
 
 NUMBERS = st.one_of(st.none(), st.integers(-40, 40), st.floats(-40, 40))
 NAMES = ["place", "n", "s"]
