@@ -26,6 +26,8 @@ _PERIOD = re.compile(r"(?:(\d{1,4}) )?(day|week|month|quarter|year)s?")
 _MONDAY, _JANUARY = date(2000, 1, 3), date(2000, 1, 1)
 # A width has no more decimals, and is below the power of ten.
 _DECIMALS, _POWER = 9, 12
+# Up to this number of bands, doubles tell any two apart.
+_MOST = 2**51
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,37 @@ class Bands:
             found = _band(value, self._width)
         else:
             found = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
+        return self._coded(found)
+
+    def _coded(self, number: str) -> str:
+        """SQL: the number of the band to which one belongs as the bottom and the top have it."""
         if self.top is not None:
-            found = f"CASE WHEN {found} > {self.top} THEN {self.top} ELSE {found} END"
+            number = f"CASE WHEN {number} > {self.top} THEN {self.top} ELSE {number} END"
         if self.bottom is not None:
-            found = f"CASE WHEN {found} < {self.bottom} THEN {self.bottom - 1} ELSE {found} END"
-        return found
+            number = f"CASE WHEN {number} < {self.bottom} THEN {self.bottom - 1} ELSE {number} END"
+        return number
+
+    def between(self, low: str, high: str) -> tuple[str, str]:
+        """SQL: the first and the last band between two ends, given as texts; NULL for both where both are NULL.
+
+        An end that is NULL beside another one is open. NULL where no band begins at an end, or none is open there.
+        """
+        bottom, top = "NULL" if self.bottom is None else self.bottom - 1, "NULL" if self.top is None else self.top
+        first, last = self._coded(self._beginning(low)), self._coded(f"({self._beginning(high)} - 1)")
+        return (
+            f"CASE WHEN {low} IS NOT NULL THEN {first} WHEN {high} IS NOT NULL THEN CAST({bottom} AS BIGINT) END",
+            f"CASE WHEN {high} IS NOT NULL THEN {last} WHEN {low} IS NOT NULL THEN CAST({top} AS BIGINT) END",
+        )
+
+    def _beginning(self, end: str) -> str:
+        """SQL: the number of the band that begins at an end, given as a text; NULL where none does."""
+        if self.unit != _NUMBERS:
+            day = f"TRY_CAST({end} AS DATE)"
+            return f"CASE WHEN {self._begins(day)} THEN CAST({self._passed(day)} // {self._width} AS BIGINT) END"
+        near = f"TRY_CAST({end} AS DOUBLE) / {self._width}"
+        number = f"CAST(system.main.round({near}) AS BIGINT)"
+        exact = f"{number} * {self._width} = TRY_CAST({end} AS DECIMAL(38, {_DECIMALS}))"
+        return f"CASE WHEN system.main.abs({near}) < {_MOST} THEN CASE WHEN {exact} THEN {number} END END"
 
     def released(self, lowest: str, highest: str) -> tuple[str, str]:
         """SQL: the lower and the upper end of the bands from the one number to the other; NULL where there is none."""
@@ -163,7 +191,7 @@ def _band(value: str, width: str) -> str:
     Division may round to the next band, so the bands' ends decide. NULL for infinity, NaN, and numbers too large.
     """
     near = (
-        f"CASE WHEN system.main.abs(TRY_CAST({value} AS DOUBLE) / {width}) < 2251799813685248 "
+        f"CASE WHEN system.main.abs(TRY_CAST({value} AS DOUBLE) / {width}) < {_MOST} "
         f"THEN CAST(system.main.floor(TRY_CAST({value} AS DOUBLE) / {width}) AS BIGINT) END"
     )
     above = f"CAST({_below_end(value, f'({near}) * {width}')} AS BIGINT)"
