@@ -20,7 +20,7 @@ from duckanon.functions.schema import Table, is_date, is_number, is_text
 from duckanon.functions.sqltext import PLACES, ROW, struct
 
 # The ends in the label of a band, as in '[30, 40)'.
-_BAND = r"'^\[([^,]*), ([^,]*)\)$'"
+BAND = r"'^\[([^,]*), ([^,]*)\)$'"
 
 # The labels above the first and the last leaf below a label.
 _OUTER = ("first", "last")
@@ -98,7 +98,7 @@ class EarlierBands(EarlierCell):
         label = f"CAST({label} AS VARCHAR)"
         ends = [
             f"CASE WHEN {label} IS NULL THEN CAST({end} AS VARCHAR) "
-            f"ELSE nullif(system.main.regexp_extract({label}, {_BAND}, {at}), '') END"
+            f"ELSE nullif(system.main.regexp_extract({label}, {BAND}, {at}), '') END"
             for at, end in enumerate((low, high), 1)
         ]
         first, last = self.bands.between(*ends)
@@ -150,7 +150,7 @@ class EarlierLabels(EarlierCell):
         return f"CAST({ROW}.{identifier(name)} AS VARCHAR)"
 
     @property
-    def _span(self) -> str:
+    def span(self) -> str:
         """The name of the query's table with the leaves below each label."""
         return f"_dk_span_{self.labels.place}"
 
@@ -165,7 +165,7 @@ class EarlierLabels(EarlierCell):
         # ('*' stands above the last level, unless that has one label only.)
         root = f"(SELECT system.main.count(DISTINCT labels[-2]) > 1 FROM {tree})"
         return (
-            f"{self.labels.defined}{self._span} AS MATERIALIZED (SELECT labels[level] AS label, "
+            f"{self.labels.defined}{self.span} AS MATERIALIZED (SELECT labels[level] AS label, "
             "system.main.min(number) AS low, system.main.max(number) AS high, system.main.min(level) AS level, "
             "system.main.arg_min(labels, number) AS first, system.main.arg_max(labels, number) AS last "
             f"FROM (SELECT number, labels, unnest({levels}) AS level FROM {tree}) "
@@ -176,14 +176,14 @@ class EarlierLabels(EarlierCell):
     def joined(self) -> str:
         """SQL: the join of rows of the earlier release with that table."""
         return (
-            f"\n  LEFT JOIN {self._span} ON {self._span}.label = "
+            f"\n  LEFT JOIN {self.span} ON {self.span}.label = "
             f"CAST({ROW}.{identifier(self.labels.released)} AS VARCHAR)"
         )
 
     @property
     def place(self) -> str:
         """SQL: the first and the last leaf below the label of a row, and the label's level."""
-        return struct({end: f"{self._span}.{end}" for end in ("low", "high", "level")})
+        return struct({end: f"{self.span}.{end}" for end in ("low", "high", "level")})
 
     @property
     def shown(self) -> Sequence[str]:
@@ -203,7 +203,7 @@ class EarlierLabels(EarlierCell):
 
     def holds(self) -> str:
         label = f"_dk_classes.{identifier(self.labels.released)}"
-        below = (f"system.main.list_contains({self._span}.{end}[{self._span}.level:], {label})" for end in _OUTER)
+        below = (f"system.main.list_contains({self.span}.{end}[{self.span}.level:], {label})" for end in _OUTER)
         return f"({label} IS NULL OR {' AND '.join(below)})"
 
     def check(self, release: Table, name: str, kind: str) -> None:  # noqa: ARG002 - values are compared as text
