@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from duckanon.catalog.names import fold, identifier, literal
@@ -36,6 +37,7 @@ class Bands:
 
     name: of the column, as in `qi`. width: of a band, in numbers, days or months, as `unit` says. bottom: the first
     band that has a lower end: all below is one band. top: the last one, which has no upper end. None without such.
+    levels: how many bands make one of each level, 1 on the first.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Bands:
     unit: str
     bottom: int | None
     top: int | None
+    levels: tuple[int, ...] = (1,)
 
     def check(self, found: Table) -> None:
         """Check the type of the column. Raises InvalidInput."""
@@ -125,9 +128,13 @@ class Bands:
             high = f"CASE WHEN {highest} < {self.top} THEN {high} END"
         return low, high
 
-    def label(self, number: str) -> str:
-        """SQL: the text of the band with this number, as in '[20, 25)'; an end that it has not is left out."""
-        low, high = self.released(number, number)
+    def label(self, number: str, many: int = 1) -> str:
+        """SQL: the text of the band with this number, as in '[20, 25)'; an end that it has not is left out.
+
+        many: how many bands, counted from number 0, make one.
+        """
+        first = number if many == 1 else f"CAST(system.main.floor({number} / {many}) * {many} AS BIGINT)"
+        low, high = self.released(first, first if many == 1 else f"({first} + {many - 1})")
         ends = (f"coalesce(CAST({end} AS VARCHAR), '')" for end in (low, high))
         return f"CASE WHEN {number} IS NOT NULL THEN system.main.concat('[', {next(ends)}, ', ', {next(ends)}, ')') END"
 
@@ -225,6 +232,13 @@ def width_of(given: object) -> Fraction | None:
     return width if width is not None and 0 < width < 10**_POWER else None
 
 
+def of_one_width(bands: Sequence[Bands], otherwise: str) -> None:
+    """Check that no bands have several levels. otherwise: what is to be done, after a colon. Raises InvalidInput."""
+    for one in bands:
+        if len(one.levels) > 1:
+            raise InvalidInput(f'The bands of "{one.name}" have several widths, which are levels: {otherwise}.')
+
+
 def _bands(name: str, told: object) -> Bands:
     fields: Mapping[str, Any] = {"width": told}
     if isinstance(told, dict):
@@ -234,12 +248,26 @@ def _bands(name: str, told: object) -> Bands:
             f'The bands of "{name}" have a width, and may have a bottom and a top, as in '
             f"{{{literal(name)}: {{'width': 5, 'bottom': 20, 'top': 85}}}}."
         )
-    width, unit = _width(name, fields["width"])
-    bare = Bands(name, width, unit, None, None)
+    width, unit, levels = _levels(name, fields["width"])
+    bare = Bands(name, width, unit, None, None, levels)
     bottom, top = (_edge(bare, side, fields[side]) if side in fields else None for side in ("bottom", "top"))
     if bottom is not None and top is not None and bottom >= top:
         raise InvalidInput(f'The bottom of the bands of "{name}" must be below their top.')
-    return Bands(name, width, unit, bottom, top)
+    return Bands(name, width, unit, bottom, top, levels)
+
+
+def _levels(name: str, given: object) -> tuple[Fraction, str, tuple[int, ...]]:
+    """The width of the first level, its unit, and how many such bands make one of each level."""
+    widths = [_width(name, one) for one in (given if isinstance(given, list | tuple) and given else [given])]
+    (first, unit), numbers = widths[0], [width for width, _ in widths]
+    several = [width / first for width in numbers]
+    rise = all(a < b and (b / a).denominator == 1 for a, b in pairwise(numbers))
+    if not rise or any(one != unit for _, one in widths):
+        raise InvalidInput(
+            f'The widths of the bands of "{name}" are levels, so each must be a multiple of the one before it, as in '
+            "[5, 10, 20] or ['month', 'year']."
+        )
+    return first, unit, tuple(int(one) for one in several)
 
 
 def _width(name: str, given: object) -> tuple[Fraction, str]:
@@ -282,9 +310,10 @@ def _edge(bands: Bands, side: str, given: object) -> int:
             passed = Fraction((date(day.year, day.month, day.day) - _MONDAY).days)
         else:
             passed = Fraction((day.year - _JANUARY.year) * 12 + day.month - 1) if day.day == 1 else None
-    if passed is None or (passed / bands.width).denominator != 1:
+    if passed is None or (passed / bands.width / bands.levels[-1]).denominator != 1:
+        every = "a band begins" if len(bands.levels) == 1 else "a band of every width begins"
         raise InvalidInput(
-            f'The {side} of the bands of "{bands.name}" must be where a band begins: for numbers a multiple of the '
+            f'The {side} of the bands of "{bands.name}" must be where {every}: for numbers a multiple of the '
             "width, for months and years counted from January 2000, for days and weeks from 2000-01-03."
         )
     return int(passed / bands.width)

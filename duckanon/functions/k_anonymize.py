@@ -12,8 +12,10 @@ import pyarrow as pa
 from duckanon.cancellation import within
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
+from duckanon.functions.bands import Bands, of_one_width
 from duckanon.functions.centroids import Centroids
 from duckanon.functions.collection import COLLECTIONS, register_collection
+from duckanon.functions.hierarchies import Labels
 from duckanon.functions.k_cells import Cell, cells
 from duckanon.functions.k_global import LevelCell, choose, register_levels
 from duckanon.functions.k_release import CLASSES, Release
@@ -77,6 +79,8 @@ class KAnonymize(Generalised):
             return Coarser.of(asked, criteria, within)
         if asked["method"] == _GLOBAL:
             _check_global(asked, criteria)
+        else:
+            of_one_width(asked["how"].bands, "take method := 'global', or name one width")
         options = arguments.options(asked.pop("options"))
         return cls(**asked, criteria=criteria, options=options, centroids=centroids)
 
@@ -105,9 +109,13 @@ class KAnonymize(Generalised):
         if self.centroids is not None:
             return self.centroids.cells(self.qi, self.categorical)
         if self.method == _GLOBAL:
-            chosen = [self.how.of(name) for name in self.qi]
-            return [LevelCell(one, number) for number, one in enumerate(chosen, 1) if one is not None]
+            return [LevelCell(one, number) for number, one in enumerate(self.chosen, 1)]
         return cells(self.qi, self.categorical, self.how)
+
+    @property
+    def chosen(self) -> list[Bands | Labels]:
+        """For method 'global': the bands or the hierarchy of each quasi-identifier."""
+        return [one for one in map(self.how.of, self.qi) if one is not None]
 
     def check_size(self, records: int, threads: int, limit: int) -> None:
         from duckanon.engines.kanon.anonymize import (
@@ -243,7 +251,7 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
         is_global = request.method == _GLOBAL
         attributes = request.records(rows, workers, last=not is_global)
         if is_global:
-            rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, criteria, progress)
+            rows.levels, labels = choose(rows, request.chosen, attributes.attributes, k, criteria, progress)
         else:
             content, sensitive = (
                 rows.content(),

@@ -15,6 +15,7 @@ from duckanon.cancellation import within
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, one_list, one_row, row_type, struct
+from duckanon.functions.bands import of_one_width
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.k_request import Generalised, register_k
@@ -55,6 +56,7 @@ class _Records(Generalised):
     @classmethod
     def generalised(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         asked = super().generalised(given)
+        of_one_width(asked["how"].bands, "name one width")
         for name in asked["qi"]:
             if fold(name) in _ADDED:
                 raise InvalidInput(f'The certificate would have two columns "{name}": rename the column of the table.')

@@ -14,6 +14,7 @@ from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.arrow import columns_of, row_type
+from duckanon.functions.bands import of_one_width
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.privacy_criteria import Criteria
@@ -45,6 +46,7 @@ class KCompare(Generalised):
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         asked = cls.generalised(given)
+        of_one_width(asked["how"].bands, "name one width")
         target = asked["target"]
         arguments.disjoint([] if target is None else [target], asked["qi"], "target")
         criteria = privacy_criteria.read(asked, asked["qi"])
