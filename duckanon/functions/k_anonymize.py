@@ -29,11 +29,11 @@ from duckanon.functions.sqltext import (
     call,
     check,
 )
+from duckanon.functions.squares import SQUARES, without_cells, without_conditions
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 # The method that takes one level for each whole column. It is none of METHODS: it cannot do without levels.
 _GLOBAL = "global"
-_SQUARES = "sse"
 
 
 def register(on: Instance, host: Host) -> None:
@@ -128,7 +128,7 @@ class KAnonymize(Generalised):
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.records import check_k
 
-        if self.objective == _SQUARES:
+        if self.objective == SQUARES:
             self._check_squares(records, threads, limit)
             return
         if self.method != _GLOBAL:
@@ -173,7 +173,7 @@ def _check_objective(
     asked: Mapping[str, Any], criteria: Criteria, centroids: Centroids | None, within: str | None
 ) -> None:
     """Check what goes together with sums of squares, and with centroids. Raises InvalidInput."""
-    squares = asked["objective"] == _SQUARES
+    squares = asked["objective"] == SQUARES
     if within is not None and (squares or centroids is not None):
         raise InvalidInput(
             "within joins the classes of a release with intervals and sets: leave objective, release and steps out. "
@@ -181,18 +181,8 @@ def _check_objective(
         )
     if not squares:
         return
-    if asked["how"].all or asked["how"].suppress:
-        raise InvalidInput(
-            "objective := 'sse' is for numbers and categories as they are: leave bands, hierarchies and suppress_cells "
-            "out."
-        )
-    if criteria.columns or criteria.max_suppression:
-        raise InvalidInput(
-            "objective := 'sse' has no conditions beside k of the records: leave sensitive, l, t and max_suppression "
-            "out, and write unit := '' where a policy names one."
-        )
-    if asked["options"] is not None:
-        raise InvalidInput("objective := 'sse' has no options: leave options out.")
+    without_cells(asked["how"])
+    without_conditions(criteria, asked["options"])
 
 
 def _check_wildcard(asked: Mapping[str, Any], criteria: Criteria) -> None:
@@ -259,7 +249,7 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
             )
             subjects = None if criteria.unit is None else rows.units(criteria.unit)
             rows.let_go()
-            if request.objective == _SQUARES:
+            if request.objective == SQUARES:
                 from duckanon.engines.kanon.microaggregation.microaggregate import microaggregate
 
                 rows.answer(microaggregate(attributes, k, request.method, content=content, control=control))
