@@ -208,7 +208,11 @@ def _check_global(asked: Mapping[str, Any], criteria: Criteria) -> None:
     if asked["seconds"] is not None or asked["options"] is not None:
         raise InvalidInput("Method 'global' finds the optimum and has no options: leave seconds and options out.")
     if criteria.sensitive:
-        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l and t out.")
+        from duckanon.engines.kanon.full_domain import check_criteria
+
+        check_criteria(
+            criteria.engine_criteria(asked["k"]), criteria.max_suppression, of_subjects=criteria.unit is not None
+        )
 
 
 def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:

@@ -96,7 +96,11 @@ def choose(
     given = [_levels(rows, one, a) for one, a in zip(how, attributes, strict=True)]
     suppress = int(criteria.max_suppression * len(attributes[0].codes))
     subjects = None if criteria.unit is None else rows.units(criteria.unit)
-    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects)
+    asked = None
+    if criteria.sensitive:
+        columns = rows.sensitive(criteria.sensitive, 1, null_is_value=criteria.null_is_value)
+        asked = columns, criteria.engine_criteria(k)
+    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects, asked)
     last = [
         len(one.nodes) - 1 if (a.codes == a.distinct).any() else None for one, a in zip(given, attributes, strict=True)
     ]

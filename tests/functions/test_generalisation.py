@@ -282,6 +282,29 @@ def test_the_texts_of_bands(con: duckdb.DuckDBPyConnection) -> None:
     ]
 
 
+def test_global_meets_conditions_on_sensitive_columns(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT i % 60 AS age, 'c' || i % 7 AS city, CASE WHEN i % 60 < 20 THEN 'flu' ELSE "
+        "'d' || hash(i) % 5 END AS illness, CASE WHEN i % 9 > 0 THEN i % 3 END AS grade, i AS id FROM range(900) r(i)"
+    ).fetchall()
+    call = (
+        "FROM k_anonymize('t', ['age', 'city'], k := 5, method := 'global', bands := {'age': [5, 10, 20]}, "
+        "hierarchies := {'city': ['CASE WHEN city < ''c3'' THEN ''north'' ELSE ''south'' END']}, drop := ['id']"
+    )
+    plain = con.execute(f"SELECT DISTINCT age_label, city_label {call})").fetchall()
+    assert ("[0, 5)", "c1") in plain
+    for more, test in (
+        ("l := 3, sensitive := ['illness']", "l >= 3"),
+        ("l := 2, t := 0.35, sensitive := ['illness', 'grade']", "l >= 2 AND t <= 0.35 + 1e-9"),
+        ("l := 1.8, diversity := 'entropy', sensitive := ['illness']", "entropy_l >= 1.8 - 1e-9"),
+        ("l := 3, sensitive := ['illness'], max_suppression := 0.4", "l >= 3"),
+    ):
+        con.execute(f"CREATE OR REPLACE TABLE r AS {call}, {more})").fetchall()
+        columns = "['illness', 'grade']" if "grade" in more else "['illness']"
+        report = f"FROM k_report('r', ['age_label', 'city_label'], sensitive := {columns})"
+        assert con.execute(f"SELECT k >= 5 AND {test}, records > 500 {report}").fetchall() == [(True, True)], more
+
+
 @settings(max_examples=many(25))
 @given(
     values=st.lists(st.none() | st.integers(-30, 60), min_size=4, max_size=14),
@@ -380,7 +403,7 @@ def test_several_widths_of_dates_and_what_they_refuse(con: duckdb.DuckDBPyConnec
         ("['age', 'x'], bands := {'age': 5}", '"x" has none: name it in hierarchies or bands'),
         ("['age'], bands := {'age': 5}, seconds := 5", "leave seconds and options out"),
         ("['age'], bands := {'age': 5}, options := {'sets': 5}", "leave seconds and options out"),
-        ("['age'], bands := {'age': 5}, sensitive := ['x'], l := 2", "leave sensitive, l and t out"),
+        ("['age'], bands := {'age': 5}, sensitive := ['x'], t := 0.2, max_suppression := 0.1", "distinct values alone"),
     ],
 )
 def test_what_global_refuses(con: duckdb.DuckDBPyConnection, given: str, says: str) -> None:
