@@ -257,7 +257,7 @@ def _utility(
         form = _form(release, name, tree) or ()
         held = [other.field(f"{end}{i}") for end in form]
         if tree is not None:
-            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), one.field(f"own{i}"), held[0]), str
+            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), one.field(f"own{i}"), held[0])
         elif form == ("label",):
             pair, write = _band_labels(name, one.field(f"own{i}"), held[0])
         elif fold(name) in in_bands:
@@ -323,7 +323,7 @@ def _band_labels(name: str, own: pa.Array, labels: pa.Array) -> tuple[_Pair, _Wr
     return _open_bands(name, own, starts, ends, missing)
 
 
-def _labelled(name: str, tree: Hierarchy, own: pa.Array, labels: pa.Array) -> _Pair:
+def _labelled(name: str, tree: Hierarchy, own: pa.Array, labels: pa.Array) -> tuple[_Pair, _Write]:
     """A column of which the release has labels of a hierarchy: all leaves below a label are equally likely."""
     from duckanon.engines.kanon.fidelity.cells import Categories
 
@@ -332,7 +332,7 @@ def _labelled(name: str, tree: Hierarchy, own: pa.Array, labels: pa.Array) -> _P
     members = [np.arange(first, last + 1) if first >= 0 else np.zeros(0, np.int64) for first, last in spans.tolist()]
     starts = np.append(0, np.cumsum([len(one) for one in members]))
     after = Categories.of(np.concatenate(members), starts, tree.names)
-    return before, replace(after, index=after.index[index.ravel()])
+    return (before, replace(after, index=after.index[index.ravel()])), str
 
 
 def _open_bands(

@@ -23,7 +23,7 @@ _BAND = re.compile(r"\[([^\s,\[\]()]*), ([^\s,\[\]()]*)\)")
 def leaves(name: str, tree: Hierarchy, values: pa.Array) -> npt.NDArray[np.int64]:
     """The leaf of each of a column's values as texts, shape (n,), -1 for NULL. Raises InvalidInput for no leaf."""
     found = pc.index_in(values, value_set=pa.array(tree.names, pa.string())).fill_null(-1)
-    codes = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: npt.NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((codes < 0) & values.is_valid().to_numpy(zero_copy_only=False)).any():
         raise InvalidInput(
             f'Column "{name}" holds a value that its hierarchy lacks: give the hierarchy a row for each value.'
@@ -43,7 +43,9 @@ def below(name: str, tree: Hierarchy, labels: pa.Array) -> npt.NDArray[np.int64]
             )
         first, end = tree.meanings[label]
         spans[place] = first, end - 1
-    return spans[coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)]
+    places = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.int64] = spans[places]
+    return found
 
 
 def band(name: str, label: str) -> tuple[str, str]:

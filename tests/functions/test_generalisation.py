@@ -337,7 +337,7 @@ def test_bands_of_several_widths_are_levels(
         return value // width * width, value // width * width + width
 
     narrow = {cell(value, 5) for value in values if value is not None}
-    numbers = sorted((high - 5 if low is None else low) // 5 for low, high in narrow)
+    numbers = sorted(((high or 0) - 5 if low is None else low) // 5 for low, high in narrow)
     every = numbers[-1] - numbers[0] + 1 if numbers else 1
 
     def shown(value: int | None, level: int) -> tuple[str | None, float]:

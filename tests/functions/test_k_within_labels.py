@@ -33,10 +33,10 @@ def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 def above(labels: set[str | None]) -> str | None:
     """The lowest label that stands above all of these, by the tree itself."""
-    if None in labels:
-        return None
     chains = []
     for one in labels:
+        if one is None:
+            return None
         leaf = next(leaf for leaf, upwards in PLACES.items() if one == "*" or one in (leaf, *upwards))
         chain = [leaf, *PLACES[leaf], "*"]
         chains.append(chain[chain.index(one) :])

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon import squares_check
+from duckanon.engines.kanon.certificate_check import GRAINS
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.microaggregation.embedding import embedded, of_one_unit, total_squares
 from duckanon.engines.kanon.microaggregation.microaggregate import priced
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Floats, Records, attribute, records
-from duckanon.engines.kanon.squares_check import GRAINS, MOST_K, MOST_RECORDS, check, check_size
+from duckanon.engines.kanon.squares_check import MOST_K, MOST_RECORDS, check, check_size
 from duckanon.errors import InvalidInput
 from tests.amounts import many
 from tests.engines.kanon.microaggregation.test_microaggregate import optimum, square_sum
