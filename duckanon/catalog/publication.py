@@ -32,6 +32,7 @@ class Terms:
     suppressed: the column that says which numbers are suppressed. sum: the column of the protected table that these add
     up; None: they count records. perturbation: how counts were changed by cell key.
     width: how far apart the least and the largest count must be that readers hold for possible, where it is small.
+    hierarchies: of a k-anonymous table: columns that it has as labels, and the tables of their hierarchies, as written.
     """
 
     variables: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class Terms:
     perturbation: Perturbation | None = None
     width: int = 1
     sum: str | None = None
+    hierarchies: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind(self) -> str:
@@ -110,6 +112,7 @@ class Candidate:
     the audit assumes that readers know the number of records in every row. earlier: what was published of the same
     table, withdrawn ones too. elsewhere: the names of what was published of other tables of the population. content: a
     hash of the release. looked_up: by column, folded, the open table that is its domain, and the column of that.
+    trees: by column, folded, the name in SQL of the open table with the hierarchy of its labels.
     """
 
     release: str
@@ -125,6 +128,7 @@ class Candidate:
     elsewhere: Sequence[str] = ()
     content: str = ""
     looked_up: Mapping[str, tuple[tuple[str, str], str]] = field(default_factory=dict)
+    trees: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:

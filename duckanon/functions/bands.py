@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from duckanon.catalog.names import fold, identifier, literal
@@ -26,6 +27,8 @@ _PERIOD = re.compile(r"(?:(\d{1,4}) )?(day|week|month|quarter|year)s?")
 _MONDAY, _JANUARY = date(2000, 1, 3), date(2000, 1, 1)
 # A width has no more decimals, and is below the power of ten.
 _DECIMALS, _POWER = 9, 12
+# Up to this number of bands, doubles tell any two apart.
+_MOST = 2**51
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Bands:
 
     name: of the column, as in `qi`. width: of a band, in numbers, days or months, as `unit` says. bottom: the first
     band that has a lower end: all below is one band. top: the last one, which has no upper end. None without such.
+    levels: how many bands make one of each level, 1 on the first.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Bands:
     unit: str
     bottom: int | None
     top: int | None
+    levels: tuple[int, ...] = (1,)
 
     def check(self, found: Table) -> None:
         """Check the type of the column. Raises InvalidInput."""
@@ -82,11 +87,37 @@ class Bands:
             found = _band(value, self._width)
         else:
             found = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
+        return self._coded(found)
+
+    def _coded(self, number: str) -> str:
+        """SQL: the number of the band to which one belongs as the bottom and the top have it."""
         if self.top is not None:
-            found = f"CASE WHEN {found} > {self.top} THEN {self.top} ELSE {found} END"
+            number = f"CASE WHEN {number} > {self.top} THEN {self.top} ELSE {number} END"
         if self.bottom is not None:
-            found = f"CASE WHEN {found} < {self.bottom} THEN {self.bottom - 1} ELSE {found} END"
-        return found
+            number = f"CASE WHEN {number} < {self.bottom} THEN {self.bottom - 1} ELSE {number} END"
+        return number
+
+    def between(self, low: str, high: str) -> tuple[str, str]:
+        """SQL: the first and the last band between two ends, given as texts; NULL for both where both are NULL.
+
+        An end that is NULL beside another one is open. NULL where no band begins at an end, or none is open there.
+        """
+        bottom, top = "NULL" if self.bottom is None else self.bottom - 1, "NULL" if self.top is None else self.top
+        first, last = self._coded(self._beginning(low)), self._coded(f"({self._beginning(high)} - 1)")
+        return (
+            f"CASE WHEN {low} IS NOT NULL THEN {first} WHEN {high} IS NOT NULL THEN CAST({bottom} AS BIGINT) END",
+            f"CASE WHEN {high} IS NOT NULL THEN {last} WHEN {low} IS NOT NULL THEN CAST({top} AS BIGINT) END",
+        )
+
+    def _beginning(self, end: str) -> str:
+        """SQL: the number of the band that begins at an end, given as a text; NULL where none does."""
+        if self.unit != _NUMBERS:
+            day = f"TRY_CAST({end} AS DATE)"
+            return f"CASE WHEN {self._begins(day)} THEN CAST({self._passed(day)} // {self._width} AS BIGINT) END"
+        near = f"TRY_CAST({end} AS DOUBLE) / {self._width}"
+        number = f"CAST(system.main.round({near}) AS BIGINT)"
+        exact = f"{number} * {self._width} = TRY_CAST({end} AS DECIMAL(38, {_DECIMALS}))"
+        return f"CASE WHEN system.main.abs({near}) < {_MOST} THEN CASE WHEN {exact} THEN {number} END END"
 
     def released(self, lowest: str, highest: str) -> tuple[str, str]:
         """SQL: the lower and the upper end of the bands from the one number to the other; NULL where there is none."""
@@ -97,9 +128,13 @@ class Bands:
             high = f"CASE WHEN {highest} < {self.top} THEN {high} END"
         return low, high
 
-    def label(self, number: str) -> str:
-        """SQL: the text of the band with this number, as in '[20, 25)'; an end that it has not is left out."""
-        low, high = self.released(number, number)
+    def label(self, number: str, many: int = 1) -> str:
+        """SQL: the text of the band with this number, as in '[20, 25)'; an end that it has not is left out.
+
+        many: how many bands, counted from number 0, make one.
+        """
+        first = number if many == 1 else f"CAST(system.main.floor({number} / {many}) * {many} AS BIGINT)"
+        low, high = self.released(first, first if many == 1 else f"({first} + {many - 1})")
         ends = (f"coalesce(CAST({end} AS VARCHAR), '')" for end in (low, high))
         return f"CASE WHEN {number} IS NOT NULL THEN system.main.concat('[', {next(ends)}, ', ', {next(ends)}, ')') END"
 
@@ -163,7 +198,7 @@ def _band(value: str, width: str) -> str:
     Division may round to the next band, so the bands' ends decide. NULL for infinity, NaN, and numbers too large.
     """
     near = (
-        f"CASE WHEN system.main.abs(TRY_CAST({value} AS DOUBLE) / {width}) < 2251799813685248 "
+        f"CASE WHEN system.main.abs(TRY_CAST({value} AS DOUBLE) / {width}) < {_MOST} "
         f"THEN CAST(system.main.floor(TRY_CAST({value} AS DOUBLE) / {width}) AS BIGINT) END"
     )
     above = f"CAST({_below_end(value, f'({near}) * {width}')} AS BIGINT)"
@@ -197,6 +232,13 @@ def width_of(given: object) -> Fraction | None:
     return width if width is not None and 0 < width < 10**_POWER else None
 
 
+def of_one_width(bands: Sequence[Bands], otherwise: str) -> None:
+    """Check that no bands have several levels. otherwise: what is to be done, after a colon. Raises InvalidInput."""
+    for one in bands:
+        if len(one.levels) > 1:
+            raise InvalidInput(f'The bands of "{one.name}" have several widths, which are levels: {otherwise}.')
+
+
 def _bands(name: str, told: object) -> Bands:
     fields: Mapping[str, Any] = {"width": told}
     if isinstance(told, dict):
@@ -206,12 +248,26 @@ def _bands(name: str, told: object) -> Bands:
             f'The bands of "{name}" have a width, and may have a bottom and a top, as in '
             f"{{{literal(name)}: {{'width': 5, 'bottom': 20, 'top': 85}}}}."
         )
-    width, unit = _width(name, fields["width"])
-    bare = Bands(name, width, unit, None, None)
+    width, unit, levels = _levels(name, fields["width"])
+    bare = Bands(name, width, unit, None, None, levels)
     bottom, top = (_edge(bare, side, fields[side]) if side in fields else None for side in ("bottom", "top"))
     if bottom is not None and top is not None and bottom >= top:
         raise InvalidInput(f'The bottom of the bands of "{name}" must be below their top.')
-    return Bands(name, width, unit, bottom, top)
+    return Bands(name, width, unit, bottom, top, levels)
+
+
+def _levels(name: str, given: object) -> tuple[Fraction, str, tuple[int, ...]]:
+    """The width of the first level, its unit, and how many such bands make one of each level."""
+    widths = [_width(name, one) for one in (given if isinstance(given, list | tuple) and given else [given])]
+    (first, unit), numbers = widths[0], [width for width, _ in widths]
+    several = [width / first for width in numbers]
+    rise = all(a < b and (b / a).denominator == 1 for a, b in pairwise(numbers))
+    if not rise or any(one != unit for _, one in widths):
+        raise InvalidInput(
+            f'The widths of the bands of "{name}" are levels, so each must be a multiple of the one before it, as in '
+            "[5, 10, 20] or ['month', 'year']."
+        )
+    return first, unit, tuple(int(one) for one in several)
 
 
 def _width(name: str, given: object) -> tuple[Fraction, str]:
@@ -254,9 +310,10 @@ def _edge(bands: Bands, side: str, given: object) -> int:
             passed = Fraction((date(day.year, day.month, day.day) - _MONDAY).days)
         else:
             passed = Fraction((day.year - _JANUARY.year) * 12 + day.month - 1) if day.day == 1 else None
-    if passed is None or (passed / bands.width).denominator != 1:
+    if passed is None or (passed / bands.width / bands.levels[-1]).denominator != 1:
+        every = "a band begins" if len(bands.levels) == 1 else "a band of every width begins"
         raise InvalidInput(
-            f'The {side} of the bands of "{bands.name}" must be where a band begins: for numbers a multiple of the '
+            f'The {side} of the bands of "{bands.name}" must be where {every}: for numbers a multiple of the '
             "width, for months and years counted from January 2000, for days and weeks from 2000-01-03."
         )
     return int(passed / bands.width)

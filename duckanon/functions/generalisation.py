@@ -116,11 +116,7 @@ class Generalisation:
             lost[one.name] = f"system.main.count_if({value} IS NOT NULL AND {own} IS NULL) > 0"
         found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
         if self.hierarchies:
-            trees = {
-                one.name: f"(SELECT system.main.list(labels[:-2] ORDER BY number) FROM {one.tree})"
-                for one in self.hierarchies
-            }
-            found["trees"] = struct(trees)
+            found["trees"] = struct({one.name: one.rows for one in self.hierarchies})
         return found
 
     def trees_of(self, outside: pa.Scalar | None, trees: pa.Scalar | None) -> dict[str, Hierarchy]:

@@ -43,6 +43,11 @@ class Labels:
         return f"_dk_tree_{self.place}"
 
     @property
+    def rows(self) -> str:
+        """SQL: the labels of each value upwards, as `duckanon.engines.kanon.hierarchy.hierarchy` takes them."""
+        return f"(SELECT system.main.list(labels[:-2] ORDER BY number) FROM {self.tree})"
+
+    @property
     def defined(self) -> str:
         """The definition of that table: each value's number along the tree, its labels upwards, and '*' above them."""
         value = f"{ROW}.{identifier(self.name)}"
@@ -104,15 +109,18 @@ class Labels:
         return f"({label} IS NULL OR system.main.list_contains({self.above}, {label}))"
 
 
-def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Labels, ...]:
-    """The hierarchies of a call, in the order of `qi`. others: quasi-identifiers that are released as sets or bands."""
+def read(given: object, qi: Sequence[str], others: Sequence[str], *, among: str = "qi") -> tuple[Labels, ...]:
+    """The hierarchies of a call, in the order of `qi`. others: quasi-identifiers that are released as sets or bands.
+
+    among: the argument that names the columns.
+    """
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
     if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
         raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
     own, found = {fold(name): name for name in qi}, dict[str, Labels]()
     for name, told in pairs:
         if fold(name) not in own:
-            raise InvalidInput(f'hierarchies names "{name}", which is not in qi: quasi-identifiers alone have one.')
+            raise InvalidInput(f'hierarchies names "{name}", which is not in {among}: add it there, or leave it out.')
         if fold(name) in {fold(one) for one in others}:
             raise InvalidInput(
                 f'Column "{name}" is in hierarchies and in categorical or bands: name it in one of them.'

@@ -12,8 +12,10 @@ import pyarrow as pa
 from duckanon.cancellation import within
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
+from duckanon.functions.bands import Bands, of_one_width
 from duckanon.functions.centroids import Centroids
 from duckanon.functions.collection import COLLECTIONS, register_collection
+from duckanon.functions.hierarchies import Labels
 from duckanon.functions.k_cells import Cell, cells
 from duckanon.functions.k_global import LevelCell, choose, register_levels
 from duckanon.functions.k_release import CLASSES, Release
@@ -27,11 +29,11 @@ from duckanon.functions.sqltext import (
     call,
     check,
 )
+from duckanon.functions.squares import SQUARES, without_cells, without_conditions
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 # The method that takes one level for each whole column. It is none of METHODS: it cannot do without levels.
 _GLOBAL = "global"
-_SQUARES = "sse"
 
 
 def register(on: Instance, host: Host) -> None:
@@ -77,6 +79,8 @@ class KAnonymize(Generalised):
             return Coarser.of(asked, criteria, within)
         if asked["method"] == _GLOBAL:
             _check_global(asked, criteria)
+        else:
+            of_one_width(asked["how"].bands, "take method := 'global', or name one width")
         options = arguments.options(asked.pop("options"))
         return cls(**asked, criteria=criteria, options=options, centroids=centroids)
 
@@ -105,9 +109,13 @@ class KAnonymize(Generalised):
         if self.centroids is not None:
             return self.centroids.cells(self.qi, self.categorical)
         if self.method == _GLOBAL:
-            chosen = [self.how.of(name) for name in self.qi]
-            return [LevelCell(one, number) for number, one in enumerate(chosen, 1) if one is not None]
+            return [LevelCell(one, number) for number, one in enumerate(self.chosen, 1)]
         return cells(self.qi, self.categorical, self.how)
+
+    @property
+    def chosen(self) -> list[Bands | Labels]:
+        """For method 'global': the bands or the hierarchy of each quasi-identifier."""
+        return [one for one in map(self.how.of, self.qi) if one is not None]
 
     def check_size(self, records: int, threads: int, limit: int) -> None:
         from duckanon.engines.kanon.anonymize import (
@@ -120,7 +128,7 @@ class KAnonymize(Generalised):
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.records import check_k
 
-        if self.objective == _SQUARES:
+        if self.objective == SQUARES:
             self._check_squares(records, threads, limit)
             return
         if self.method != _GLOBAL:
@@ -165,7 +173,7 @@ def _check_objective(
     asked: Mapping[str, Any], criteria: Criteria, centroids: Centroids | None, within: str | None
 ) -> None:
     """Check what goes together with sums of squares, and with centroids. Raises InvalidInput."""
-    squares = asked["objective"] == _SQUARES
+    squares = asked["objective"] == SQUARES
     if within is not None and (squares or centroids is not None):
         raise InvalidInput(
             "within joins the classes of a release with intervals and sets: leave objective, release and steps out. "
@@ -173,18 +181,8 @@ def _check_objective(
         )
     if not squares:
         return
-    if asked["how"].all or asked["how"].suppress:
-        raise InvalidInput(
-            "objective := 'sse' is for numbers and categories as they are: leave bands, hierarchies and suppress_cells "
-            "out."
-        )
-    if criteria.columns or criteria.max_suppression:
-        raise InvalidInput(
-            "objective := 'sse' has no conditions beside k of the records: leave sensitive, l, t and max_suppression "
-            "out, and write unit := '' where a policy names one."
-        )
-    if asked["options"] is not None:
-        raise InvalidInput("objective := 'sse' has no options: leave options out.")
+    without_cells(asked["how"])
+    without_conditions(criteria, asked["options"])
 
 
 def _check_wildcard(asked: Mapping[str, Any], criteria: Criteria) -> None:
@@ -210,7 +208,11 @@ def _check_global(asked: Mapping[str, Any], criteria: Criteria) -> None:
     if asked["seconds"] is not None or asked["options"] is not None:
         raise InvalidInput("Method 'global' finds the optimum and has no options: leave seconds and options out.")
     if criteria.sensitive:
-        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l and t out.")
+        from duckanon.engines.kanon.full_domain import check_criteria
+
+        check_criteria(
+            criteria.engine_criteria(asked["k"]), criteria.max_suppression, of_subjects=criteria.unit is not None
+        )
 
 
 def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:
@@ -243,7 +245,7 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
         is_global = request.method == _GLOBAL
         attributes = request.records(rows, workers, last=not is_global)
         if is_global:
-            rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, criteria, progress)
+            rows.levels, labels = choose(rows, request.chosen, attributes.attributes, k, criteria, progress)
         else:
             content, sensitive = (
                 rows.content(),
@@ -251,7 +253,7 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
             )
             subjects = None if criteria.unit is None else rows.units(criteria.unit)
             rows.let_go()
-            if request.objective == _SQUARES:
+            if request.objective == SQUARES:
                 from duckanon.engines.kanon.microaggregation.microaggregate import microaggregate
 
                 rows.answer(microaggregate(attributes, k, request.method, content=content, control=control))

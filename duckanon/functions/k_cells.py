@@ -110,12 +110,6 @@ class PlainCell(Cell):
             PlainCell([f"{name}_set"], [name]) if categorical else PlainCell([f"{name}_lo", f"{name}_hi"], [name, name])
         )
 
-    @staticmethod
-    def over(name: str, *, categorical: bool) -> PlainCell:
-        """The cell of a coarser release over that of an earlier one."""
-        names = PlainCell.of(name, categorical=categorical).names
-        return PlainCell(names, names)
-
     @property
     def again(self) -> bool:
         """Whether it covers cells of an earlier release instead of values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,19 +15,26 @@ from duckanon.cancellation import within
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, one_list, one_row, row_type, struct
+from duckanon.functions.bands import of_one_width
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import NUMBER, PLACES, ROW, THREADS, absent, ascending, call, check, exactly, fill
 from duckanon.functions.sqltext import struct as sql_struct
+from duckanon.functions.squares import SQUARES, without_cells
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.control import Control
+    from duckanon.engines.kanon.records import Records
 
 _VERDICT = columns_of("k_certificate_check")
 # What the certificate adds to the quasi-identifiers.
 _ADDED = ("records", "price")
 # The place of a record's price among those of its values, in grains; and a price that no k is so large for.
-_PRICE, _MOST, _GRAINS = "duckanon.price", 4000, 1 << 40
+# (A record has at most all of the sum of squares: as many times the mean as there are records.)
+_PRICE, _MOST, _GRAINS = "duckanon.price", 5000, 1 << 40
 _CERTIFICATE = '"duckanon.certificate"'
 
 
@@ -51,10 +58,14 @@ class _Records(Generalised):
     """What both calls say of the records."""
 
     k: int
+    objective: str
 
     @classmethod
     def generalised(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         asked = super().generalised(given)
+        if asked["objective"] == SQUARES:
+            without_cells(asked["how"])
+        of_one_width(asked["how"].bands, "name one width")
         for name in asked["qi"]:
             if fold(name) in _ADDED:
                 raise InvalidInput(f'The certificate would have two columns "{name}": rename the column of the table.')
@@ -69,6 +80,10 @@ class _Records(Generalised):
         from duckanon.engines.kanon.records import check_k
 
         check_k(self.k, records)
+        if self.objective == SQUARES:
+            from duckanon.engines.kanon.squares_check import check_size
+
+            check_size(records, self.k)
         check_memory("The certificate", records, len(self.qi), threads, limit, blocks=False)
 
 
@@ -175,28 +190,42 @@ def _check_both(
 
 
 def _of(rows: Collection, request: _Records, threads: int) -> tuple[Any, int]:
-    """The records, and what each loses in any class, in grains: prices in SQL hold it, prices of the engine do not."""
+    """The records, and what each loses in any class, in grains: prices in SQL hold it, prices of the engine do not.
+
+    (Where sums of squares are kept small, there are no bands, so that is nothing.)
+    """
     found = request.records(rows, threads)
     return found, int(found.floor * _GRAINS * (1.0 - 2.0**-50))
 
 
 def _prices(progress: Progress, request: KCertificate, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     """A label for the rows of each price, which the collection keeps, and the prices by label."""
-    from duckanon.engines.kanon.certificate.certify import certify
     from duckanon.engines.kanon.control import Control
 
     kept, workers = handle.as_py(), max(1, int(threads.as_py()))
     with COLLECTIONS.work(kept) as rows:
         records, floor = _of(rows, request, workers)
         control = Control(workers, partial(progress, f"k_certificate, k = {request.k}"), within(request.seconds))
-        prices, labels = np.unique(certify(records, request.k, control).prices + floor, return_inverse=True)
+        prices, labels = np.unique(_found(request, records, control) + floor, return_inverse=True)
         rows.answer(labels.ravel().astype(np.int32))
     return struct({"labels": pa.array([kept], pa.int64()), "prices": one_list(prices / _GRAINS)})
 
 
-def _judge(progress: Progress, request: KCertificateCheck, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
-    from duckanon.engines.kanon.certificate_check import check as judge
+def _found(request: KCertificate, records: Records, control: Control) -> npt.NDArray[np.int64]:
+    """The prices of the records, in grains."""
+    if request.objective == SQUARES:
+        from duckanon.engines.kanon.microaggregation.microaggregate import priced
 
+        return np.floor(priced(records, request.k, control) * _GRAINS).astype(np.int64)
+    from duckanon.engines.kanon.certificate.certify import certify
+
+    return certify(records, request.k, control).prices
+
+
+def _judge(progress: Progress, request: KCertificateCheck, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
+    from duckanon.engines.kanon import certificate_check, squares_check
+
+    judge = squares_check.check if request.objective == SQUARES else certificate_check.check
     kept, workers = handle.as_py(), max(1, int(threads.as_py()))
     with COLLECTIONS.work(kept) as rows:
         records, floor = _of(rows, request, workers)

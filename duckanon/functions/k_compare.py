@@ -14,11 +14,13 @@ from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.arrow import columns_of, row_type
+from duckanon.functions.bands import of_one_width
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.schema import Table, is_nested
 from duckanon.functions.sqltext import THREADS, absent, call, check, fill
+from duckanon.functions.squares import SQUARES, without_cells, without_conditions
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 
@@ -41,15 +43,20 @@ class KCompare(Generalised):
     target: str | None
     criteria: Criteria
     options: Mapping[str, int]
+    objective: str
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         asked = cls.generalised(given)
+        of_one_width(asked["how"].bands, "name one width")
         target = asked["target"]
         arguments.disjoint([] if target is None else [target], asked["qi"], "target")
         criteria = privacy_criteria.read(asked, asked["qi"])
         if target is not None and criteria.unit is not None and fold(target) == fold(criteria.unit):
             raise InvalidInput(f'Column "{target}" is in both target and unit: name it in one of them.')
+        if asked["objective"] == SQUARES:
+            without_cells(asked["how"])
+            without_conditions(criteria, asked["options"])
         options = arguments.options(asked.pop("options"))
         return cls(**asked, criteria=criteria, options=options)
 
@@ -70,7 +77,12 @@ class KCompare(Generalised):
     def check_size(self, records: int, threads: int, limit: int) -> None:
         from duckanon.engines.kanon.anonymize import check_memory
         from duckanon.engines.kanon.compare import check as check_comparison
+        from duckanon.engines.kanon.microaggregation.compare import check as check_squares
 
+        if self.objective == SQUARES:
+            check_squares(self.methods, self.k, records)
+            check_memory("objective := 'sse'", records, len(self.qi), threads, limit, blocks=False)
+            return
         columns = len(self.qi) + len(self.criteria.columns)
         criteria = bool(self.criteria.columns or self.criteria.max_suppression)
         check_comparison(
@@ -89,6 +101,7 @@ def _check(request: KCompare, names: list[str], types: list[str]) -> None:
 
 def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.compare import Comparison, compare
+    from duckanon.engines.kanon.microaggregation.compare import compare_squares
 
     kept, workers, criteria = handle.as_py(), max(1, int(threads.as_py())), request.criteria
     with COLLECTIONS.work(kept) as rows:
@@ -105,6 +118,6 @@ def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: 
             progress=progress,
         )
         records = request.records(rows, workers)
-        runs = compare(records, asked)
+        runs = compare_squares(records, asked) if request.objective == SQUARES else compare(records, asked)
     COLLECTIONS.drop(kept)
     return pa.array([[asdict(run) for run in runs]])

@@ -65,9 +65,9 @@ class LevelCell(Cell):
         level = f"(SELECT levels[{self.number}] FROM _dk_answered)"
         if isinstance(self.how, Labels):
             return f"CASE WHEN {level} >= 0 THEN {own}[{level} + 1] END"
-        return (
-            f"CASE {level} WHEN 0 THEN {self.how.label(own)} WHEN 1 THEN CASE WHEN {own} IS NOT NULL THEN '*' END END"
-        )
+        labels = [self.how.label(own, many) for many in self.how.levels]
+        labels.append(f"CASE WHEN {own} IS NOT NULL THEN '*' END")
+        return f"CASE {level} {' '.join(f'WHEN {at} THEN {label}' for at, label in enumerate(labels))} END"
 
 
 def register_levels(on: Instance) -> None:
@@ -81,19 +81,26 @@ def register_levels(on: Instance) -> None:
 
 def choose(
     rows: Collection,
-    qi: Sequence[str],
+    how: Sequence[Bands | Labels],
     attributes: Sequence[Attribute],
     k: int,
     criteria: Criteria,
     progress: Progress,
 ) -> tuple[list[int], np.ndarray]:
-    """The best level of each column, and the class of each row, -1 where it is dropped. attributes: of all rows."""
+    """The best level of each column, and the class of each row, -1 where it is dropped. attributes: of all rows.
+
+    how: the bands or the hierarchy of each column.
+    """
     from duckanon.engines.kanon.full_domain import full_domain
 
-    given = [_levels(rows, name, a) for name, a in zip(qi, attributes, strict=True)]
+    given = [_levels(rows, one, a) for one, a in zip(how, attributes, strict=True)]
     suppress = int(criteria.max_suppression * len(attributes[0].codes))
     subjects = None if criteria.unit is None else rows.units(criteria.unit)
-    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects)
+    asked = None
+    if criteria.sensitive:
+        columns = rows.sensitive(criteria.sensitive, 1, null_is_value=criteria.null_is_value)
+        asked = columns, criteria.engine_criteria(k)
+    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects, asked)
     last = [
         len(one.nodes) - 1 if (a.codes == a.distinct).any() else None for one, a in zip(given, attributes, strict=True)
     ]
@@ -101,18 +108,39 @@ def choose(
     return levels, found.labels
 
 
-def _levels(rows: Collection, name: str, a: Attribute) -> Levels:
+def _levels(rows: Collection, how: Bands | Labels, a: Attribute) -> Levels:
     """The levels of one column. NULL is a value of its own on all, but for one more where everything is NULL."""
     from duckanon.engines.kanon.full_domain import Levels
 
-    tree = rows.hierarchies.get(name)
-    if tree is None:
-        nodes = [np.arange(a.distinct + 1), np.append(np.zeros(a.distinct, np.int64), 1)]
-        losses = [np.full(a.distinct + 1, a.floor), np.append(np.ones(a.distinct), a.floor)]
+    if isinstance(how, Bands):
+        numbers, null = rows.places(how.name)
+        nodes, losses = _levels_of_bands(np.unique(numbers[~null]), a.floor, how.levels)
     else:
+        tree = rows.hierarchies[how.name]
         nodes = [np.append(level, level[-1] + 1) for level in tree.nodes]
         losses = [np.append(tree.losses(level), 0.0) for level in range(len(tree.nodes))]
     if (a.codes == a.distinct).any():
         nodes.append(np.zeros(a.distinct + 1, np.int64))
         losses.append(np.ones(a.distinct + 1))
     return Levels(a.codes, np.stack(nodes).astype(np.int64), np.stack(losses), a.weight)
+
+
+def _levels_of_bands(
+    numbers: np.ndarray, floor: float, levels: Sequence[int]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The node of each band on each level, NULL the last one, and what a record loses there; '*' is the last level.
+
+    numbers: of the bands that occur, ascending. A record loses the share of all bands, from the first to the last that
+    occurs, that its own covers: floor for one.
+    """
+    nodes, losses = [], []
+    for many in levels:
+        groups = numbers // many
+        first = np.maximum(groups * many, numbers[:1])
+        last = np.minimum(groups * many + many - 1, numbers[-1:])
+        codes = np.unique(groups, return_inverse=True)[1].ravel()
+        nodes.append(np.append(codes, codes[-1:] + 1 if len(codes) else [0]))
+        losses.append(np.append((last - first + 1) * floor, floor))
+    nodes.append(np.append(np.zeros(len(numbers), np.int64), 1))
+    losses.append(np.append(np.ones(len(numbers)), floor))
+    return nodes, losses

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.functions.earlier_cells import EarlierCells
 from duckanon.functions.generalisation import Generalisation
 from duckanon.functions.k_cells import Cell
 from duckanon.functions.privacy_criteria import Criteria
@@ -60,7 +61,7 @@ class Release:
     collected: str
     classes: str
     suppressed: str | None = None
-    how: Generalisation | None = None
+    how: Generalisation | EarlierCells | None = None
     levels: str = ""
     smallest: Callable[[str], str] | None = None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -15,21 +15,24 @@ import pyarrow.compute as pc
 
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
+from duckanon.functions import hierarchies, released_labels
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.encoding import is_text as is_string
 from duckanon.functions.encoding import joined
+from duckanon.functions.hierarchies import Labels
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill, hashed
+from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill, hashed, struct
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.fidelity.cells import Categories, Numbers
+    from duckanon.engines.kanon.hierarchy import Hierarchy
 
 Floats = npt.NDArray[np.float64]
 _COLUMNS = columns_of("k_utility")
 # What stands for a column in a release, by the names' ends; the column's own name comes last.
-_ENDS = ("lo", "hi", "set", "own")
+_ENDS = ("lo", "hi", "set", "label", "own")
 # Bytes of a cell while it is handed over, as a list, in Arrow and in NumPy.
 _BYTES = 120
 _DAY = 86_400.0
@@ -48,13 +51,14 @@ def register(on: Instance, host: Host) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class KUtility(Request):
-    """A call of k_utility. columns: with the target among them, if there is one."""
+    """A call of k_utility. columns: with the target among them, if there is one. labels: their hierarchies."""
 
     function = "k_utility"
     before: str
     after: str
     columns: tuple[str, ...]
     bands: tuple[str, ...]
+    labels: tuple[Labels, ...]
     target: str | None
     queries: int
 
@@ -70,7 +74,12 @@ class KUtility(Request):
                 )
         if target is not None and fold(target) not in known:
             asked["columns"] = (*columns, target)
-        return cls(**asked)
+        labels = hierarchies.read(asked.pop("hierarchies"), asked["columns"], asked["bands"], among="columns")
+        return cls(**asked, labels=labels)
+
+    def tree_of(self, name: str) -> Labels | None:
+        """The hierarchy of a column, if it has one."""
+        return next((one for one in self.labels if fold(one.name) == fold(name)), None)
 
     def query(self) -> str:
         own = {f"own{i}": name for i, name in enumerate(self.columns)}
@@ -87,7 +96,7 @@ class KUtility(Request):
                 rows=f"[{_rows(self.before)}, {_rows(self.after)}]",
                 memory=MEMORY,
             ),
-            before_values=_values(own),
+            before_values=_values(own, {f"own{i}" for i, name in enumerate(self.columns) if self.tree_of(name)}),
             after_values=_values(released),
             before_columns=", ".join(_columns(own)),
             before_hash=hashed(_columns(own)),
@@ -102,7 +111,9 @@ class KUtility(Request):
                 after=_packed("_dk_after"),
                 names="after_names",
                 types="after_types",
+                trees=struct({one.name: one.rows for one in self.labels}) if self.labels else "NULL",
             ),
+            trees="".join(one.defined for one in self.labels),
         )
 
 
@@ -111,9 +122,13 @@ def _released(name: str) -> dict[str, str]:
     return {end: name if end == "own" else f"{name}_{end}" for end in _ENDS}
 
 
-def _values(columns: Mapping[str, str]) -> str:
-    """SQL: the fields of a struct, by our names."""
-    return ", ".join(f"{literal(key)}: {ROW}.{identifier(name)}" for key, name in columns.items())
+def _values(columns: Mapping[str, str], as_text: Container[str] = ()) -> str:
+    """SQL: the fields of a struct, by our names. as_text: those whose values are handed over as texts."""
+    values = {key: f"{ROW}.{identifier(name)}" for key, name in columns.items()}
+    return ", ".join(
+        f"{literal(key)}: CAST({value} AS VARCHAR)" if key in as_text else f"{literal(key)}: {value}"
+        for key, value in values.items()
+    )
 
 
 def _columns(columns: Mapping[str, str]) -> list[str]:
@@ -145,17 +160,15 @@ def _check(
     found.plain(request.columns, "column to compare")
     for name in request.columns:
         kind = found.kind(name)
-        form = _form(release, name)
-        if release.holds(f"{name}_label") and form is None:
-            raise InvalidInput(
-                f'Column "{name}" is released as labels, of which k_utility does not know the values: leave it out of '
-                "columns."
-            )
+        form = _form(release, name, request.tree_of(name))
         if form is None:
             raise InvalidInput(
                 f'Nothing in {request.after} stands for column "{name}": it has neither "{name}" nor "{name}_lo" and '
-                f'"{name}_hi" nor "{name}_set". Leave the column out of columns.'
+                f'"{name}_hi" nor "{name}_set" nor "{name}_label". Leave the column out of columns.'
             )
+        if form == ("label",):
+            _check_label(request, release, name, kind)
+            continue
         for end in form:
             wanted, other = kind + ("[]" if end == "set" else ""), release.kind(_released(name)[end])
             if not _alike(wanted, other) or (len(form) == 2 and is_text(kind)):
@@ -164,7 +177,7 @@ def _check(
                     f'"{name}" has: cast it.'
                 )
     for name in request.bands:
-        if _form(release, name) != ("lo", "hi") or not _is_banded(found.kind(name)):
+        if _form(release, name, None) not in (("lo", "hi"), ("label",)) or not _is_banded(found.kind(name)):
             raise InvalidInput(f'Column "{name}" has no bands in {request.after}: take it out of bands.')
     needed, limit = len(request.columns) * (rows[0] + 2 * rows[1]) * _BYTES, bytes_of(memory)
     if needed > limit:
@@ -174,10 +187,27 @@ def _check(
         )
 
 
-def _form(release: Table, name: str) -> tuple[str, ...] | None:
-    """How a column stands in a release: the ends of its columns' names; None if it does not."""
+def _check_label(request: KUtility, release: Table, name: str, kind: str) -> None:
+    """Check that it is known what the labels of a column stand for."""
+    label = f"{name}_label"
+    if not release.holds(label):
+        raise InvalidInput(f'Column "{name}" has no labels in {request.after}: take it out of hierarchies.')
+    if not is_text(release.kind(label)):
+        raise InvalidInput(f'Column "{label}" of {request.after} holds no labels, which are text: cast it to VARCHAR.')
+    banded = fold(name) in {fold(one) for one in request.bands} and _is_banded(kind)
+    if request.tree_of(name) is None and not banded:
+        raise InvalidInput(
+            f'Column "{name}" is released as labels: name it in hierarchies, as in the call of k_anonymize, or in '
+            "bands if they are labels of bands, or leave it out of columns."
+        )
+
+
+def _form(release: Table, name: str, tree: Labels | None) -> tuple[str, ...] | None:
+    """How a column stands in a release: the ends of its columns' names; None if it does not. tree: of its labels."""
     ends = _released(name)
-    for form in (("lo", "hi"), ("set",), ("own",)):
+    if tree is not None:
+        return ("label",)
+    for form in (("lo", "hi"), ("set",), ("label",), ("own",)):
         if all(release.holds(ends[end]) for end in form):
             return form
     return None
@@ -203,10 +233,17 @@ def _alike(kind: str, other: str) -> bool:
 
 
 def _utility(
-    progress: Progress, request: KUtility, before: pa.Scalar, after: pa.Scalar, names: pa.Scalar, types: pa.Scalar
+    progress: Progress,
+    request: KUtility,
+    before: pa.Scalar,
+    after: pa.Scalar,
+    names: pa.Scalar,
+    types: pa.Scalar,
+    trees: pa.Scalar,
 ) -> pa.Array:
     from duckanon.engines.kanon.fidelity.cells import Cells
     from duckanon.engines.kanon.fidelity.measures import Compared, measures
+    from duckanon.engines.kanon.hierarchy import hierarchy
 
     if not before.is_valid or not after.is_valid:
         raise InvalidInput("One of the tables has no rows: there is nothing to compare.")
@@ -214,10 +251,16 @@ def _utility(
     one, other = before.values, after.values
     pairs, writers = [], []
     in_bands = {fold(name) for name in request.bands}
+    levels = trees.as_py() or {}
     for i, name in enumerate(request.columns):
-        form = _form(release, name) or ()
+        tree = request.tree_of(name)
+        form = _form(release, name, tree) or ()
         held = [other.field(f"{end}{i}") for end in form]
-        if fold(name) in in_bands:
+        if tree is not None:
+            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), one.field(f"own{i}"), held[0])
+        elif form == ("label",):
+            pair, write = _band_labels(name, one.field(f"own{i}"), held[0])
+        elif fold(name) in in_bands:
             pair, write = _banded(name, one.field(f"own{i}"), *held)
         else:
             pair, write = _column(name, one.field(f"own{i}"), held, form == ("set",))
@@ -266,15 +309,43 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
 
 
 def _banded(name: str, own: pa.Array, low: pa.Array, high: pa.Array) -> tuple[_Pair, _Write]:
-    """A column of which the release has bands. An open end is taken to be the table's least or greatest value."""
+    """A column of which the release has the ends of bands. Where both are open, nothing is shown."""
+    starts, ends = (_floats(name, one) for one in (low, high))
+    return _open_bands(name, own, starts, ends, np.isnan(starts) & np.isnan(ends))
+
+
+def _band_labels(name: str, own: pa.Array, labels: pa.Array) -> tuple[_Pair, _Write]:
+    """A column of which the release has labels of bands, as '[30, 40)'. All values are under '*'."""
+    kind = pa.date32() if pa.types.is_timestamp(own.type) else own.type
+    kind = pa.float64() if pa.types.is_integer(kind) or pa.types.is_decimal(kind) else kind
+    sides, missing = released_labels.band_ends(name, labels, kind)
+    starts, ends = (_floats(name, one) for one in sides)
+    return _open_bands(name, own, starts, ends, missing)
+
+
+def _labelled(name: str, tree: Hierarchy, own: pa.Array, labels: pa.Array) -> tuple[_Pair, _Write]:
+    """A column of which the release has labels of a hierarchy: all leaves below a label are equally likely."""
+    from duckanon.engines.kanon.fidelity.cells import Categories
+
+    before = Categories.single(released_labels.leaves(name, tree, own), tree.names)
+    spans, index = np.unique(released_labels.below(name, tree, labels), axis=0, return_inverse=True)
+    members = [np.arange(first, last + 1) if first >= 0 else np.zeros(0, np.int64) for first, last in spans.tolist()]
+    starts = np.append(0, np.cumsum([len(one) for one in members]))
+    after = Categories.of(np.concatenate(members), starts, tree.names)
+    return (before, replace(after, index=after.index[index.ravel()])), str
+
+
+def _open_bands(
+    name: str, own: pa.Array, starts: Floats, ends: Floats, missing: npt.NDArray[np.bool_]
+) -> tuple[_Pair, _Write]:
+    """A column of which the release has bands. An open end, NaN, is the table's least or greatest value."""
     from duckanon.engines.kanon.fidelity.cells import Numbers
 
     kind = own.type
     whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
-    values, starts, ends = (_floats(name, one) for one in (own, low, high))
-    missing = np.isnan(starts) & np.isnan(ends)
+    values = _floats(name, own)
     if not np.isnan(values).all():
-        starts = np.where(np.isnan(starts) & ~missing, np.minimum(np.nanmin(values), ends - whole), starts)
+        starts = np.where(np.isnan(starts) & ~missing, np.fmin(np.nanmin(values), ends - whole), starts)
         ends = np.where(np.isnan(ends) & ~missing, np.maximum(np.nanmax(values), starts) + whole, ends)
     pair = Numbers.of(values, values, whole=whole), Numbers.of(starts, ends - whole, whole=whole)
     return pair, _writer(kind)

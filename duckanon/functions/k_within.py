@@ -5,23 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.engines.kanon.records import banded_attribute
 from duckanon.errors import InvalidInput
+from duckanon.functions import released_labels
+from duckanon.functions.bands import Bands
 from duckanon.functions.collection import COLLECTIONS
+from duckanon.functions.earlier_cells import EarlierCells
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
-from duckanon.functions.k_cells import PlainCell
+from duckanon.functions.generalisation import Generalisation
+from duckanon.functions.hierarchies import Labels
 from duckanon.functions.k_release import CLASSES, Release
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import NUMBER, RESERVED_NAMES, ROW, THREADS, absent, call, check, packed, struct
+from duckanon.functions.sqltext import (
+    NUMBER,
+    RESERVED_NAMES,
+    ROW,
+    THREADS,
+    absent,
+    call,
+    check,
+    described,
+    packed,
+    struct,
+)
 from duckanon.functions.udf import Instance, register_check, register_engine
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.coarsening import Cells
+    from duckanon.engines.kanon.hierarchy import Hierarchy
 
 _CLASS = "class_id"
 
@@ -36,6 +56,7 @@ class Coarser(Request):
     weights: tuple[float, ...]
     categorical: tuple[str, ...]
     drop: tuple[str, ...]
+    how: Generalisation
     criteria: Criteria
     within: str
 
@@ -44,29 +65,34 @@ class Coarser(Request):
         """The call of k_anonymize with these arguments. Raises InvalidInput for those that it does not take."""
         if asked["seconds"] is not None or asked["method"] != "auto" or asked["options"] is not None:
             raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
-        if asked["how"].all or asked["how"].suppress:
-            raise InvalidInput(
-                "within joins the classes of a release with intervals and sets: leave bands, hierarchies and "
-                "suppress_cells out."
-            )
-        own = {name: asked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop")}
+        if asked["how"].suppress:
+            raise InvalidInput("within joins the classes of a release with other cells: leave suppress_cells out.")
+        for one in asked["how"].hierarchies:
+            if one.table is None:
+                raise InvalidInput(
+                    f'within takes the hierarchy of "{one.name}" as a table, since expressions read the records again: '
+                    "make a table of its levels, and name that in hierarchies."
+                )
+        own = {name: asked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop", "how")}
         return cls(**own, criteria=criteria, within=within)
 
     def query(self) -> str:
         """The query of a release that joins the classes of `within`."""
-        cells = [PlainCell.over(name, categorical=name in self.sets) for name in self.qi]
-        replaced = [name for cell in cells for name in cell.names]
+        cells = EarlierCells.of(self.qi, self.categorical, self.how)
+        replaced = [source for cell in cells.cells.values() for source in cell.sources]
         table = f"system.main.query_table({literal(self.tbl)})"
-        described = "(SELECT {'names': system.main.list(column_name), 'types': system.main.list(column_type)} "
-        described += f"FROM (DESCRIBE FROM {table}))"
         apart = ", ".join(map(identifier, RESERVED_NAMES))
+        values = struct({name: cell.own(name) for name, cell in cells.cells.items()})
         own = (
-            f"(SELECT {packed(self.qi)} FROM (FROM (SELECT * EXCLUDE ({apart}) FROM (FROM {table} "
+            f"(SELECT system.main.list({values}) FROM (FROM (SELECT * EXCLUDE ({apart}) FROM (FROM {table} "
             f"UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false))) AS {ROW})"
         )
+        handed = struct({name: cell.handed for name, cell in cells.cells.items()})
+        levels = struct({one.name: one.rows for one in self.how.hierarchies}) if self.how.hierarchies else "NULL"
         return Release(
             source=self.within,
-            cells=cells,
+            cells=list(cells.cells.values()),
+            how=cells,
             k=self.k,
             criteria=self.criteria,
             dropped=[*self.drop, _CLASS],
@@ -75,23 +101,24 @@ class Coarser(Request):
                 f"records + (SELECT {self.criteria.allowed('system.main.count(*)')} - system.main.count(*) "
                 f"FROM {table})"
             ),
-            problem=check("k_within", self.literal, described=described),
+            problem=check("k_within", self.literal, described=described(self.tbl)),
             collected=struct(
                 {
-                    "rows": packed(replaced),
+                    "rows": f"system.main.list({handed})",
                     "numbers": f"system.main.list({NUMBER})",
                     "sensitive": packed(self.criteria.sensitive),
                     "unit": packed([] if self.criteria.unit is None else [self.criteria.unit]),
                 }
             ),
-            classes=call("_dk_k_coarser", request=self.literal, packed="collected", table=own, threads=THREADS),
+            classes=call(
+                "_dk_k_coarser",
+                request=self.literal,
+                packed="collected",
+                table=own,
+                trees=levels,
+                threads=THREADS,
+            ),
         ).query
-
-    @property
-    def sets(self) -> frozenset[str]:
-        """The quasi-identifiers that are released as sets, named as in `qi`."""
-        named = {fold(name) for name in self.categorical}
-        return frozenset(name for name in self.qi if fold(name) in named)
 
 
 def register_coarser(on: Instance) -> None:
@@ -104,15 +131,10 @@ def _check(request: Coarser, names: list[str], types: list[str], described: dict
     found, release = Table(request.tbl, described["names"], described["types"]), Table(request.within, names, types)
     found.has(request.qi)
     found.plain(request.qi, "quasi-identifier")
-    found.ordered(request.qi, request.categorical)
-    for name in request.qi:
-        ends = PlainCell.of(name, categorical=name in request.sets).names
-        release.has(ends)
-        wanted = found.kind(name) + ("[]" if len(ends) == 1 else "")
-        if any(release.kind(end) != wanted for end in ends):
-            raise InvalidInput(
-                f'Column "{ends[0]}" of {release.name} has not the type that a release of column "{name}" has: cast it.'
-            )
+    request.how.check(found)
+    found.ordered(request.qi, [*request.categorical, *request.how.labelled])
+    for name, cell in EarlierCells.of(request.qi, request.categorical, request.how).cells.items():
+        cell.check(release, name, found.kind(name))
     # What the earlier release has dropped already may be named again: the call is then that of the earlier one.
     release.has([name for name in request.drop if not found.holds(name)])
     release.has(request.criteria.columns)
@@ -132,25 +154,24 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
         )
 
 
-def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, threads: pa.Scalar) -> pa.Array:
+def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, trees: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.coarsening import coarser, is_release
+    from duckanon.engines.kanon.hierarchy import hierarchy
     from duckanon.engines.kanon.records import check_k, records
 
-    rows, sensitive = packed["rows"], packed["sensitive"]
+    rows, sensitive, levels = packed["rows"], packed["sensitive"], trees.as_py() or {}
     check_k(request.k, len(rows.values) if rows.is_valid else 0)
     workers = max(1, int(threads.as_py()))
     wanted = request.criteria.engine_criteria(request.k)
-    cells, several, place = rows.values, table.values if table.is_valid else None, 0
+    cells, several = rows.values, table.values if table.is_valid else None
     released, together = [], []
-    for i, weight in enumerate(request.weights):
+    for i, (name, weight) in enumerate(zip(request.qi, request.weights, strict=True)):
         if several is None:
             break
-        name, values = several.type.field(i).name, several.field(i)
-        width = 1 if name in request.sets else 2
-        mine = [cells.field(place + j) for j in range(width)]
-        place += width
-        released.append(_cell(name, mine, None, weight))
-        together.append(_cell(name, mine, values, weight))
+        one = request.how.of(name)
+        cell = one if not isinstance(one, Labels) else hierarchy(name, levels[name] or [])
+        released.append(_cell(name, cell, cells.field(i), None, weight))
+        together.append(_cell(name, cell, cells.field(i), several.field(i), weight))
     if several is None or not is_release(together, workers):
         raise InvalidInput(
             f"{request.within} is no release of this table: it can have no more rows, and each record must lie in one "
@@ -175,18 +196,52 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, threads: pa.
     return pa.array([handle], pa.int64())
 
 
-def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:
+def _cell(name: str, how: Bands | Hierarchy | None, cells: pa.Array, values: pa.Array | None, weight: float) -> Cells:
     """The released cells of one quasi-identifier by the codes of its values; with the table's own, if given."""
     from duckanon.engines.kanon.coarsening import Cells
     from duckanon.functions.encoding import encode
 
-    n = len(cells[0])
+    if isinstance(how, Bands):
+        return _band_cells(how, cells, values, weight)
+    if how is not None:
+        return _label_cells(name, how, cells, values, weight)
+    n, ends = len(cells), cells.flatten()
     more = [] if values is None else [values]
-    if len(cells) == 2:
-        coded = encode(name, joined([*cells, *more]), categorical=False, weight=weight)
+    if len(ends) == 2:
+        coded = encode(name, joined([*ends, *more]), categorical=False, weight=weight)
         low, high, own = np.split(coded.codes, [n, 2 * n])
         return Cells(replace(coded, codes=low[:0]), low, high, None, own)
-    inside, count = cells[0].flatten(), pc.list_value_length(cells[0]).fill_null(0).to_numpy()
+    inside, count = ends[0].flatten(), pc.list_value_length(ends[0]).fill_null(0).to_numpy()
     coded = encode(name, joined([inside, *more]), categorical=True, weight=weight)
     held, own = np.split(coded.codes, [len(inside)])
     return Cells(replace(coded, codes=held[:0]), held, held, np.append(0, np.cumsum(count)), own)
+
+
+def _band_cells(bands: Bands, cells: pa.Array, values: pa.Array | None, weight: float) -> Cells:
+    from duckanon.engines.kanon.coarsening import Cells
+
+    low, high, wrong = cells.flatten()
+    if pc.any(wrong).as_py():
+        raise InvalidInput(
+            f'The earlier release has not these bands of "{bands.name}": give the bands that it was made with.'
+        )
+    parts = [low, high]
+    if values is not None:
+        number, lost = values.flatten()
+        if pc.any(lost).as_py():
+            raise InvalidInput(bands.outside)
+        parts.append(number)
+    numbers = pa.concat_arrays([one.cast(pa.int64()) for one in parts])
+    null = numbers.is_null().to_numpy(zero_copy_only=False)
+    coded = banded_attribute(bands.name, numbers.fill_null(0).to_numpy(), null, weight)
+    first, last, own = np.split(coded.codes.astype(np.int32), [len(low), 2 * len(low)])
+    return Cells(replace(coded, codes=first[:0]), first, last, None, own)
+
+
+def _label_cells(name: str, tree: Hierarchy, cells: pa.Array, values: pa.Array | None, weight: float) -> Cells:
+    from duckanon.engines.kanon.coarsening import Cells
+
+    spans = released_labels.below(name, tree, cells.field(0))
+    leaves = np.zeros(0, np.int64) if values is None else released_labels.leaves(name, tree, values)
+    first, last, own = (np.where(one < 0, tree.leaves, one).astype(np.int32) for one in (*spans.T, leaves))
+    return Cells(tree.attribute(name, first[:0], weight), first, last, None, own)

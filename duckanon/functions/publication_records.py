@@ -9,75 +9,19 @@ count of units no larger.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import duckdb
 
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
+from duckanon.functions.publication_cells import Cell, cells_of
 from duckanon.functions.sqltext import hashed, unit_of
 
-# Types of the ends of bands, whatever the column's.
-_BAND_ENDS = ("BIGINT", "DATE", "DECIMAL")
 _CLASSES = "temp.main._dk_classes"
 _FITS = "temp.main._dk_fits"
 # A column of no more values is matched by value: which classes hold each value is looked up once.
 _MOST_VALUES = 10_000
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What is released of one quasi-identifier.
-
-    kind: the column's type in the protected table. names: of its columns: an interval has two, a set or a single value
-    one. keys: what the table of classes calls them. is_set: whether it is a set.
-    """
-
-    column: str
-    kind: str
-    names: tuple[str, ...]
-    keys: tuple[str, ...]
-    is_set: bool = False
-
-    def _ends(self, alias: str) -> list[str]:
-        """Its columns in SQL. Copies keep an ENUM as text, so that it is cast to the type of the protected table."""
-        ends = [f"{alias}.{key}" for key in self.keys]
-        if not self.kind.startswith("ENUM"):
-            return ends
-        return [f"CAST({end} AS {self.kind}{'[]' if self.is_set else ''})" for end in ends]
-
-    def value(self) -> str:
-        """A record's value, in SQL."""
-        return identifier(self.column)
-
-    def holds(self, alias: str, value: str, *, nulls: bool = True) -> str:
-        """Whether a value lies inside. NULL for a cell holds everything; nulls: whether there are such cells.
-
-        Without them DuckDB joins by ranges, which is faster.
-        """
-        ends = self._ends(alias)
-        if self.is_set:
-            tests = [f"system.main.list_contains({ends[0]}, {value})"]
-        elif len(ends) == 1:
-            tests = [f"{value} = {ends[0]}"]
-        else:
-            tests = [f"{value} >= {ends[0]}", f"{value} <= {ends[1]}"]
-        if nulls:
-            tests = [f"({end} IS NULL OR {test})" for end, test in zip(ends, tests, strict=True)]
-        return " AND ".join(tests)
-
-    def inside(self, inner: str, outer: str) -> str:
-        """Whether one table's cell lies inside another's."""
-        one, other = self._ends(inner), self._ends(outer)
-        if self.is_set:
-            tests = [f"system.main.list_has_all({other[0]}, {one[0]})"]
-        elif len(one) == 1:
-            tests = [f"{one[0]} = {other[0]}"]
-        else:
-            tests = [f"{one[0]} >= {other[0]}", f"{one[1]} <= {other[1]}"]
-        # (An inner end that is NULL is inside no value: the test is NULL.)
-        return " AND ".join(f"({end} IS NULL OR {test})" for end, test in zip(other, tests, strict=True))
 
 
 def check_records(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -85,8 +29,12 @@ def check_records(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
 
     Afterwards the release's classes stand in a temporary table, for `is_within`.
     """
-    cells = _cells(candidate.policy.quasi_identifiers, candidate.columns, candidate.source)
+    cells = cells_of(
+        con, candidate.policy.quasi_identifiers, candidate.columns, candidate.source, candidate.release, candidate.trees
+    )
     hidden = _hidden(candidate, cells)
+    for cell in cells:
+        cell.check(con, candidate.of)
     _make_classes(con, _CLASSES, candidate.release, cells)
     _check_numbers(con, candidate, cells)
     _check_matched(con, candidate, cells, hidden)
@@ -98,7 +46,9 @@ def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earli
 
     Each class of the first must lie inside exactly one class of the release, and together they must have its rows.
     """
-    cells = _cells(candidate.policy.quasi_identifiers, candidate.columns, candidate.source)
+    cells = cells_of(
+        con, candidate.policy.quasi_identifiers, candidate.columns, candidate.source, candidate.release, candidate.trees
+    )
     hidden = _hidden(candidate, cells)
     return first.copy is not None and _joins(con, cells, hidden, candidate.release, first.copy, first.columns)
 
@@ -116,7 +66,7 @@ def is_coarser(
     source: types of the columns `qi` before they were generalised. Raises InvalidInput if the release lacks one.
     """
     name, columns = release
-    cells = _cells(qi, columns, source)
+    cells = cells_of(con, qi, columns, source, name, {})
     taken = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
     hidden = [one for one in columns if fold(one) not in taken]
     _make_classes(con, _CLASSES, name, cells)
@@ -184,52 +134,6 @@ def equal(con: duckdb.DuckDBPyConnection, one: str, other: str) -> bool:
     return bool(left == right == 0)
 
 
-def _cells(qi: Sequence[str], columns: Mapping[str, str], source: Mapping[str, str]) -> list[Cell]:
-    """The cell of each quasi-identifier, in their order. Raises InvalidInput where the release has none."""
-    own = {fold(name): name for name in columns}
-    kinds = {fold(name): (name, kind) for name, kind in source.items()}
-    if not qi:
-        raise InvalidInput(
-            "The policy names no quasi_identifiers, so no k-anonymous table can be published: protect the table with "
-            "them, or name the value column of a table of counts or shares."
-        )
-    found = list[Cell]()
-    for wanted in qi:
-        if fold(wanted) not in kinds:
-            raise InvalidInput(f'The protected table has no column "{wanted}" any more, which its policy names.')
-        name, kind = kinds[fold(wanted)]
-        for parts in ((f"{name}_lo", f"{name}_hi"), (f"{name}_set",), (name,)):
-            if all(fold(part) in own for part in parts):
-                found.append(_cell(len(found), name, kind, tuple(own[fold(part)] for part in parts), columns))
-                break
-        else:
-            labels = ""
-            if fold(f"{name}_label") in own:
-                labels = " Labels of hierarchies cannot be checked: release an interval, a set or bands of it."
-            if any(fold(f"{name}_{part}") in own for part in ("mean", "median", "mode")):
-                labels = (
-                    " Means are not published: beside intervals of the same records they tell single values. Release "
-                    "an interval, a set or bands of it."
-                )
-            raise InvalidInput(
-                f'The release says nothing of "{name}", which the policy calls a quasi-identifier: k_anonymize with '
-                f"all of them ({', '.join(qi)}), or name the value column of a table of counts "
-                f"or shares.{labels}"
-            )
-    return found
-
-
-def _cell(at: int, name: str, kind: str, parts: tuple[str, ...], columns: Mapping[str, str]) -> Cell:
-    """The cell of a quasi-identifier whose columns are `parts`. Raises InvalidInput for one of another type."""
-    keys = tuple(f"k{at}_{end}" for end in range(len(parts)))
-    found = Cell(name, kind, parts, keys, is_set=fold(parts[0]) == fold(f"{name}_set"))
-    types = {columns[part] for part in parts}
-    bands = len(parts) == 2 and len(types) == 1 and next(iter(types)).split("(")[0] in _BAND_ENDS
-    if types != {f"{kind}[]" if found.is_set else kind} and not bands:
-        raise InvalidInput(f'What the release says of "{name}" must be of the type that k_anonymize gives it.')
-    return found
-
-
 def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
     """The columns that are released as they are. Raises InvalidInput for one that the policy does not allow."""
     policy = candidate.policy
@@ -251,12 +155,16 @@ def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
 
 
 def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, cells: Sequence[Cell]) -> None:
-    """A table of the classes: their cells, a hash of these, how many rows have them (n), and a number (c)."""
+    """A table of the classes: their cells, a hash of these, how many rows have them (n), and a number (c).
+
+    Beside them stand the ends for which a label stands.
+    """
     keys = ", ".join(
         f"{identifier(name)} AS {key}" for cell in cells for name, key in zip(cell.names, cell.keys, strict=True)
     )
+    ends = "".join(f", {value} AS {end}" for cell in cells for end, value in cell.derived.items())
     con.execute(
-        f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *, system.main.row_number() OVER () AS c FROM "
+        f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{ends}, system.main.row_number() OVER () AS c FROM "
         f"(SELECT {keys}, {_hash('r', cells)} AS h, system.main.count(*) AS n FROM {relation} AS r GROUP BY ALL)"
     ).fetchall()
 
@@ -296,8 +204,8 @@ def _check_matched(
     grouped = ", ".join(["c", "u", "stray", *kept])
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {_FITS} AS SELECT b.c, u, {stray} AS stray, {', '.join([*kept, ''])}"
-        f"system.main.sum(m) AS m FROM (SELECT {', '.join(people)}, system.main.count(*) AS m "
-        f"FROM {candidate.of} GROUP BY ALL) AS a "
+        "system.main.sum(m) AS m FROM (SELECT *, system.main.count(*) AS m "
+        f"FROM (SELECT {', '.join(people)} FROM {candidate.of}) GROUP BY ALL) AS a "
         f"JOIN {classes} AS b ON {tests} GROUP BY {grouped}"
     ).fetchall()
     rows = (
@@ -317,7 +225,7 @@ def _check_matched(
 def _matching(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> tuple[str, str]:
     """A relation of classes, and the condition on which a record (v0, ...) lies inside all cells of one of them."""
     sizes = [_count(con, f"(SELECT DISTINCT {identifier(cell.column)} FROM {candidate.of})") for cell in cells]
-    none = [" OR ".join(f"{key} IS NULL" for key in cell.keys) for cell in cells]
+    none = [" OR ".join(f"{key} IS NULL" for key in cell.ends) for cell in cells]
     nulls = [bool(_count(con, f"{_CLASSES} WHERE {test}")) for test in none]
     tests = [cell.holds("b", f"v{at}", nulls=nulls[at]) for at, cell in enumerate(cells)]
     few = [at for at, size in enumerate(sizes) if size <= _MOST_VALUES]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
@@ -13,6 +13,7 @@ import pyarrow as pa
 from duckanon.catalog.names import fold
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
+from duckanon.functions.bands import pairs_of
 from duckanon.functions.cell_key import perturbed_by
 from duckanon.functions.listing import register_listing
 from duckanon.functions.publication_audit import audit
@@ -32,6 +33,7 @@ class Publications(Protocol):
         seen_of: Mapping[str, Any] | None,
         terms: Terms,
         audit: Callable[[duckdb.DuckDBPyConnection, Candidate], bool],
+        seen_trees: Sequence[Mapping[str, Any]] = (),
     ) -> str: ...
 
     def unpublish(self, release: str, seen: Mapping[str, Any]) -> str: ...
@@ -67,6 +69,7 @@ class Publish(Request):
             self.literal,
             seen=seen(self.release),
             seen_of="NULL" if self.of is None else seen(self.of),
+            seen_trees=f"[{', '.join(seen(table) for _, table in self.terms.hierarchies)}]",
         )
         return fill("decision", described="SELECT 1", call=answer)
 
@@ -119,13 +122,41 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
         raise InvalidInput(
             "Sums are published with suppressed cells only: say suppressed := 'suppressed', or leave sum out."
         )
+    trees = _hierarchies(asked["hierarchies"])
+    if trees and value is not None:
+        raise InvalidInput("hierarchies are for labels of a k-anonymous table: leave value out, or hierarchies.")
     return Terms(
-        by, within, value, digits, base, asked["accept_changes"], suppressed, perturbation, asked["width"], asked["sum"]
+        by,
+        within,
+        value,
+        digits,
+        base,
+        asked["accept_changes"],
+        suppressed,
+        perturbation,
+        asked["width"],
+        asked["sum"],
+        trees,
     )
 
 
-def _publish(publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar) -> pa.Array:
-    said = publications.publish(request.release, seen.as_py(), request.of, seen_of.as_py(), request.terms, audit)
+def _hierarchies(given: object) -> tuple[tuple[str, str], ...]:
+    """The columns and the tables of their hierarchies. Raises InvalidInput for expressions."""
+    example = "hierarchies must give an open table by name, as in hierarchies := {'zip': 'zip_levels'}."
+    pairs = pairs_of(given, example)
+    if not all(isinstance(table, str) and table for _, table in pairs):
+        raise InvalidInput(example)
+    if len({fold(name) for name, _ in pairs}) < len(pairs):
+        raise InvalidInput("hierarchies names a column twice: name each once.")
+    return tuple(pairs)
+
+
+def _publish(
+    publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar, seen_trees: pa.Scalar
+) -> pa.Array:
+    said = publications.publish(
+        request.release, seen.as_py(), request.of, seen_of.as_py(), request.terms, audit, seen_trees.as_py()
+    )
     return pa.array([said])
 
 

@@ -6,14 +6,14 @@ was audited, and that every publication stays in the ledger for later audits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 
-from duckanon.catalog.names import fold, parts, quoted
+from duckanon.catalog.names import fold, literal, parts, quoted
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import InvalidInput
 from duckanon.governance.content_hash import described, fingerprint, kept
@@ -50,17 +50,23 @@ class Publications:
         lookup_of: Mapping[str, Any] | None,
         terms: Terms,
         audit: Audit,
+        lookup_trees: Sequence[Mapping[str, Any]] = (),
     ) -> str:
         """Audit a release together with all earlier ones, and publish it. Returns a sentence for people.
 
-        release, of: names as the caller wrote them. lookup, lookup_of: for each, as for `locations.locate`. Raises
+        release, of: names as the caller wrote them. lookup, lookup_of: for each, as for `locations.locate`;
+        lookup_trees: for the tables of hierarchies in `terms`. Raises
         InvalidInput for what cannot be published, and what `audit` raises; then nothing has changed.
         """
         source = _committed(release, lookup)
         location = None if of is None or lookup_of is None else locate(of, lookup_of)
+        trees = [
+            (column, locate(table, lookup))
+            for (column, table), lookup in zip(terms.hierarchies, lookup_trees, strict=True)
+        ]
         for _ in range(_TRIES):
             location, state = self._protected(source, location)
-            candidate, records, totals = self._audited(source, location, state, terms, audit)
+            candidate, records, totals = self._audited(source, location, state, terms, audit, trees)
             try:
                 self._append(source, location, state, candidate, records, totals)
             except _Changed:
@@ -155,7 +161,13 @@ class Publications:
         return location, state
 
     def _audited(
-        self, source: Location, location: Location, state: LedgerState, terms: Terms, audit: Audit
+        self,
+        source: Location,
+        location: Location,
+        state: LedgerState,
+        terms: Terms,
+        audit: Audit,
+        trees: Sequence[tuple[str, Location]],
     ) -> tuple[Candidate, str, bool]:
         """The release after its audit, a hash of the protected table at that moment, and what the audit gave."""
         # One transaction, so that all that is compared is of one moment.
@@ -178,6 +190,7 @@ class Publications:
                 terms=terms,
                 columns=columns,
                 content=fingerprint(cursor, STAGED, columns),
+                trees={fold(column): _open_tree(cursor, location, state, column, table) for column, table in trees},
             )
             candidate.check_changes()
             totals = audit(cursor, candidate)
@@ -263,10 +276,31 @@ def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str
     )
 
 
+def _open_tree(
+    cursor: duckdb.DuckDBPyConnection, location: Location, state: LedgerState, column: str, table: Location
+) -> str:
+    """The name in SQL of the table with the hierarchy of a column. Raises InvalidInput if analysts cannot read it.
+
+    A label of a closed table could tell anything of the records, since nothing but that table says what it may be.
+    """
+    path = quoted(table.path)
+    if (
+        table.schema is None
+        or table.database != location.database
+        or not state.is_open(table.identity, list(described(cursor, path)))
+    ):
+        raise InvalidInput(
+            f'{table.label} is no open table of this database, and says what the labels of "{column}" stand for: '
+            f"open_table({literal(table.label)}), if it may be known to everybody."
+        )
+    return path
+
+
 def _masked(terms: Terms) -> dict[str, Any]:
-    """What the ledger says of suppression, perturbation, width and the summed column, where there is any."""
+    """What the ledger says of suppression, perturbation, width, the summed column, and labels, where there is any."""
     perturbed = None if terms.perturbation is None else asdict(terms.perturbation)
     found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width, "sum": terms.sum}
+    found["hierarchies"] = dict(terms.hierarchies) or None
     return {name: value for name, value in found.items() if value not in (None, 1)}
 
 

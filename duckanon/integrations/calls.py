@@ -60,7 +60,7 @@ def named(given: Sequence[str], option: str) -> dict[str, str]:
 def widths(given: Sequence[str], option: str) -> dict[str, object]:
     """The widths of `age=5,born=year` by name, with a bottom and a top as in `age=5:20:85`, or as in `age=5::85`.
 
-    Raises InvalidInput if a part is something else.
+    Widths on several levels are given as in `age=5/10/20`. Raises InvalidInput if a part is something else.
     """
     found: dict[str, object] = {}
     for part in split(given):
@@ -69,9 +69,11 @@ def widths(given: Sequence[str], option: str) -> dict[str, object]:
         if not name or not fields["width"] or told.count(":") > 2:
             raise InvalidInput(
                 f"{option} has '{part}' where a name and a width belong, as in {option} age=5,born=year, or with a "
-                f"bottom and a top, {option} age=5:20:85."
+                f"bottom and a top, {option} age=5:20:85, or on several levels, {option} age=5/10/20."
             )
-        values = {field: _value(text) for field, text in fields.items() if text}
+        values: dict[str, object] = {field: _value(text) for field, text in fields.items() if text}
+        levels = [_value(text) for text in fields["width"].split("/")]
+        values["width"] = levels if len(levels) > 1 else levels[0]
         found[name] = values if len(values) > 1 else values["width"]
     return found
 

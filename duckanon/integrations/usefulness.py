@@ -54,14 +54,20 @@ class Compared:
 
     @classmethod
     def of(
-        cls, con: Connection, source: Sequence[str], name: str, release: Mapping[str, str], apart: Sequence[str] = ()
+        cls,
+        con: Connection,
+        source: Sequence[str],
+        name: str,
+        release: Mapping[str, str],
+        apart: Sequence[str] = (),
+        labelled: Sequence[str] = (),
     ) -> Compared:
         """source: the table's columns, in its order. name: the release's. release: its columns in lower case, by type.
 
-        apart: columns that are not compared.
+        apart: columns that are not compared. labelled: columns that the release has as labels of known hierarchies.
         """
         left = {one.lower() for one in apart}
-        held = columns_before(release)
+        held = {*columns_before(release), *(one.lower() for one in labelled)}
         columns = [one for one in source if one.lower() in held and one.lower() not in left][:_MOST_COLUMNS]
         return cls(columns, [one for one in columns if _has_bands(con, name, one, release)])
 

@@ -19,6 +19,7 @@ CREATE VIEW few AS FROM t WHERE id < 9
 _KANON = "FROM k_anonymize('t', ['age', 'city'], k := 3, categorical := ['city'], {})"
 _SENSITIVE = "sensitive := ['vote', 'score'], {}"
 _MILP = "FROM k_anonymize('few', ['age', 'city'], k := 3, categorical := ['city'], method := 'milp')"
+_SQUARES = "['age'], k := 3, objective := 'sse'"
 _COMPARE = "FROM k_compare('t', ['age', 'city'], k := 3, categorical := ['city'])"
 _GROUPS = "FROM dp_group_sizes('t', 'household', ['state'], epsilon := 1, max_size := 5, mechanism := '{}')"
 _METRIC = "FROM metric_mechanism('few', 'id', ['x', 'y'], epsilon := 2, method := '{}')"
@@ -42,6 +43,10 @@ def groups() -> dict[str, list[str]]:
         "k_anonymize, criteria": [*criteria, finer, within],
         "k_anonymize, units": [_KANON.format("unit := 'household', max_suppression := 0.1")],
         "k_compare": [_COMPARE, "FROM k_certificate('t', ['age', 'city'], k := 3, categorical := ['city'])"],
+        "squares": [
+            f"CREATE TABLE proof AS FROM k_certificate('t', {_SQUARES})",
+            f"FROM k_certificate_check('t', 'proof', {_SQUARES})",
+        ],
         "record_risk": ["FROM record_risk('t', ['age', 'city'])"],
         "dp_group_sizes": [_GROUPS.format(name) for name in methods["groups"]],
         "cells": ["FROM cell_bounds('t', ['city'], ['vote'])", "FROM disclosure_report('t', ['city'], ['vote'])"],

@@ -1,7 +1,7 @@
 -- What one call of k_utility runs. functions/k_utility.py fills in:
 --   $before, $after                the tables' names, literals   $problem  the check of their columns
 --   $before_columns, $after_columns  what is needed of each      $before_absent, $after_absent  the same as NULLs
---   $answer                        the engine's call over both
+--   $answer                        the engine's call over both   $trees  tables with the hierarchies of labels
 WITH
 _dk_described AS (
   SELECT
@@ -13,11 +13,15 @@ _dk_described AS (
 _dk_sound AS MATERIALIZED (
   SELECT system.main.error($problem) IS NULL AS fine FROM _dk_described
 ),
+_dk_source AS (
+  FROM (FROM system.main.query_table($before) UNION ALL BY NAME SELECT $before_absent WHERE false)
+  WHERE (SELECT fine FROM _dk_sound)
+),
+$trees
 -- Rows that agree are handed over once.
 _dk_before AS (
   SELECT {$before_values, 'duckanon.records': system.main.count(*)} AS "duckanon.cells"
-  FROM (FROM system.main.query_table($before) UNION ALL BY NAME SELECT $before_absent WHERE false) AS "duckanon.row"
-  WHERE (SELECT fine FROM _dk_sound)
+  FROM _dk_source AS "duckanon.row"
   GROUP BY $before_columns, $before_hash
 ),
 _dk_after AS (

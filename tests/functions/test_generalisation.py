@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.engines.kanon.methods import METHODS
+from tests.amounts import many
 
 
 @pytest.fixture(scope="module")
@@ -281,13 +282,128 @@ def test_the_texts_of_bands(con: duckdb.DuckDBPyConnection) -> None:
     ]
 
 
+def test_global_meets_conditions_on_sensitive_columns(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT i % 60 AS age, 'c' || i % 7 AS city, CASE WHEN i % 60 < 20 THEN 'flu' ELSE "
+        "'d' || hash(i) % 5 END AS illness, CASE WHEN i % 9 > 0 THEN i % 3 END AS grade, i AS id FROM range(900) r(i)"
+    ).fetchall()
+    call = (
+        "FROM k_anonymize('t', ['age', 'city'], k := 5, method := 'global', bands := {'age': [5, 10, 20]}, "
+        "hierarchies := {'city': ['CASE WHEN city < ''c3'' THEN ''north'' ELSE ''south'' END']}, drop := ['id']"
+    )
+    plain = con.execute(f"SELECT DISTINCT age_label, city_label {call})").fetchall()
+    assert ("[0, 5)", "c1") in plain
+    for more, test in (
+        ("l := 3, sensitive := ['illness']", "l >= 3"),
+        ("l := 2, t := 0.35, sensitive := ['illness', 'grade']", "l >= 2 AND t <= 0.35 + 1e-9"),
+        ("l := 1.8, diversity := 'entropy', sensitive := ['illness']", "entropy_l >= 1.8 - 1e-9"),
+        ("l := 3, sensitive := ['illness'], max_suppression := 0.4", "l >= 3"),
+    ):
+        con.execute(f"CREATE OR REPLACE TABLE r AS {call}, {more})").fetchall()
+        columns = "['illness', 'grade']" if "grade" in more else "['illness']"
+        report = f"FROM k_report('r', ['age_label', 'city_label'], sensitive := {columns})"
+        assert con.execute(f"SELECT k >= 5 AND {test}, records > 500 {report}").fetchall() == [(True, True)], more
+
+
+@settings(max_examples=many(25))
+@given(
+    values=st.lists(st.none() | st.integers(-30, 60), min_size=4, max_size=14),
+    edges=st.sampled_from([(None, None), (-20, 40), (0, None), (None, 20)]),
+    k=st.integers(2, 4),
+    allowed=st.sampled_from(["0", "0.3"]),
+)
+def test_bands_of_several_widths_are_levels(
+    shared: duckdb.DuckDBPyConnection,
+    values: list[int | None],
+    edges: tuple[int | None, int | None],
+    k: int,
+    allowed: str,
+) -> None:
+    """All levels by hand: bands of 5, 10 and 20, '*', and NULL for everybody where there are NULLs."""
+    bottom, top = edges
+    shared.execute("CREATE OR REPLACE TABLE t (v INTEGER)").fetchall()
+    shared.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
+    more = "".join(f", '{side}': {at}" for side, at in zip(("bottom", "top"), edges, strict=True) if at is not None)
+    call = (
+        f"SELECT v_label FROM k_anonymize('t', ['v'], k := {k}, method := 'global', max_suppression := {allowed}, "
+        f"bands := {{'v': {{'width': [5, 10, 20]{more}}}}})"
+    )
+
+    def cell(value: int, width: int) -> tuple[int | None, int | None]:
+        if bottom is not None and value < bottom:
+            return None, bottom
+        if top is not None and value >= top:
+            return top, None
+        return value // width * width, value // width * width + width
+
+    narrow = {cell(value, 5) for value in values if value is not None}
+    numbers = sorted(((high or 0) - 5 if low is None else low) // 5 for low, high in narrow)
+    every = numbers[-1] - numbers[0] + 1 if numbers else 1
+
+    def shown(value: int | None, level: int) -> tuple[str | None, float]:
+        if level == 4:
+            return None, 1.0
+        if value is None:
+            return None, 1 / every if numbers else 0.0
+        if level == 3:
+            return "*", 1.0
+        low, high = cell(value, (5, 10, 20)[level])
+        first = numbers[0] if low is None else max(low // 5, numbers[0])
+        last = numbers[-1] if high is None else min(high // 5 - 1, numbers[-1])
+        text = f"[{'' if low is None else low}, {'' if high is None else high})"
+        return text, (last - first + 1) / every
+
+    found = dict[int, tuple[float, Counter[str | None]]]()
+    for level in range(4 + (None in values)):
+        cells = [shown(value, level) for value in values]
+        sizes = Counter(text for text, _ in cells)
+        kept = Counter({text: size for text, size in sizes.items() if size >= k})
+        if kept and len(values) - kept.total() <= int(Fraction(allowed) * len(values)):
+            found[level] = sum(loss if kept[text] else 1.0 for text, loss in cells), kept
+    if len(values) < k or not found:
+        with pytest.raises(duckdb.Error, match=r"fewer than k|Even on the highest level"):
+            shared.execute(call).fetchall()
+        return
+    least = min(loss for loss, _ in found.values())
+    answer = Counter(text for (text,) in shared.execute(call).fetchall())
+    assert answer in [kept for loss, kept in found.values() if loss <= least + 1e-9]
+
+
+def test_several_widths_of_dates_and_what_they_refuse(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT DATE '2001-01-15' + (i * 31)::INT AS born, i AS x FROM range(24) r(i)"
+    ).fetchall()
+    call = "FROM k_anonymize('t', ['born'], k := {}, bands := {{'born': {}}}, drop := ['x']{})"
+    whole = ", method := 'global'"
+    levels = "['month', 'quarter', 'year']"
+    shown = {k: con.execute(call.format(k, levels, whole)).fetchall()[0][1] for k in (3, 9, 20)}
+    assert shown == {3: "[2001-01-01, 2001-04-01)", 9: "[2001-01-01, 2002-01-01)", 20: "*"}
+    # A coarser release goes by the narrowest bands.
+    con.execute(f"CREATE TABLE w AS {call.format(3, levels, whole)}").fetchall()
+    rows = con.execute(call.format(6, levels, ", within := 'w'")).fetchall()
+    assert rows[0][1:] == (date(2001, 1, 1), date(2001, 7, 1))
+    for bands, more, says in (
+        (levels, "", "take method := 'global', or name one width"),
+        ("['month', 'week']", whole, "must be a multiple of the one before it"),
+        ("['year', 'month']", whole, "must be a multiple of the one before it"),
+        ("{'width': ['month', 'year'], 'top': DATE '2001-02-01'}", whole, "must be where a band of every width begins"),
+        ("[]", whole, "must be a number above zero"),
+    ):
+        with pytest.raises(duckdb.Error, match=says):
+            con.execute(call.format(3, bands, more)).fetchall()
+    with pytest.raises(duckdb.Error, match="name one width"):
+        con.execute("FROM k_compare('t', ['x'], k := [2], bands := {'x': [5, 10]})").fetchall()
+    with pytest.raises(duckdb.Error, match="name one width"):
+        con.execute("FROM k_certificate('t', ['x'], k := 2, bands := {'x': [5, 10]})").fetchall()
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ("['age', 'x'], bands := {'age': 5}", '"x" has none: name it in hierarchies or bands'),
         ("['age'], bands := {'age': 5}, seconds := 5", "leave seconds and options out"),
         ("['age'], bands := {'age': 5}, options := {'sets': 5}", "leave seconds and options out"),
-        ("['age'], bands := {'age': 5}, sensitive := ['x'], l := 2", "leave sensitive, l and t out"),
+        ("['age'], bands := {'age': 5}, sensitive := ['x'], t := 0.2, max_suppression := 0.1", "distinct values alone"),
     ],
 )
 def test_what_global_refuses(con: duckdb.DuckDBPyConnection, given: str, says: str) -> None:
@@ -395,9 +511,3 @@ def test_what_is_refused(con: duckdb.DuckDBPyConnection, function: str, given: s
         con.execute(f"FROM {function}('t', {qi}, k := 2, {given})").fetchall()
     assert says in str(refused.value)
     assert "c0" not in str(refused.value)
-
-
-def test_within_takes_neither(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute("CREATE TABLE t AS SELECT i::INT AS age FROM range(20) r(i)").fetchall()
-    with pytest.raises(duckdb.Error, match="leave bands, hierarchies and suppress_cells out"):
-        con.execute("FROM k_anonymize('t', ['age'], k := 2, bands := {'age': 5}, within := 't')").fetchall()

@@ -104,3 +104,51 @@ def test_what_is_refused(people: duckdb.DuckDBPyConnection, call: str, sentence:
     people.execute("CREATE OR REPLACE TABLE worded AS SELECT 1 AS age, 'much' AS price")
     with pytest.raises(duckdb.Error, match=sentence):
         people.execute(f"FROM {call}").fetchall()
+
+
+def test_sums_of_squares_are_bounded_and_checked(people: duckdb.DuckDBPyConnection) -> None:
+    """The share of the whole sum of squares, which SQL computes from a release's classes and the table."""
+    arguments = f"{ARGUMENTS}, objective := 'sse'"
+    people.execute(f"CREATE OR REPLACE TABLE proof AS FROM k_certificate('people', {arguments})").fetchall()
+    ((bound, records),) = people.execute(
+        "SELECT sum(records * price) / sum(records), sum(records) FROM proof"
+    ).fetchall()
+    found = checked(people, "people", "proof", arguments)
+    assert records == 90
+    assert found["valid"]
+    assert found["lower_bound"] == found["claimed"] == pytest.approx(bound)
+    for method, loss, least, gap in people.execute(
+        "SELECT method, information_loss, lower_bound, gap "
+        f"FROM k_compare('people', {arguments}, methods := ['auto', 'exact'])"
+    ).fetchall():
+        assert 0 < bound <= least + 1e-9 <= loss + 2e-9, method
+        assert gap == pytest.approx(1 - least / loss)
+        assert gap < 0.1
+    people.execute("CREATE OR REPLACE TABLE higher AS SELECT * REPLACE (price * 1.2 AS price) FROM proof").fetchall()
+    after = checked(people, "people", "higher", arguments)
+    assert (after["valid"], after["too_high"] > 0) == (False, True)
+    assert after["lower_bound"] < after["claimed"] == pytest.approx(1.2 * bound)
+    for more, says in (
+        (", bands := {'age': 10}", "leave bands, hierarchies and suppress_cells out"),
+        (", suppress_cells := true", "leave categorical, bands and hierarchies out|leave bands, hierarchies"),
+    ):
+        for call in (f"k_certificate('people', {arguments}{more})", f"k_compare('people', {arguments}{more})"):
+            with pytest.raises(duckdb.Error, match=says):
+                people.execute(f"FROM {call}").fetchall()
+
+
+def test_the_share_of_the_sum_of_squares_is_that_of_the_release(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(
+        "CREATE OR REPLACE VIEW numbers AS SELECT i AS id, i * i % 23 AS age, 0.5 * (i * 7 % 19) AS pay "
+        "FROM range(90) r(i)"
+    ).fetchall()
+    ((loss,),) = people.execute(
+        "SELECT information_loss FROM k_compare('numbers', ['age', 'pay'], k := 4, objective := 'sse')"
+    ).fetchall()
+    ((within,),) = people.execute(
+        "WITH c AS (SELECT class_id, n.age / (SELECT stddev_pop(age) FROM numbers) AS a, "
+        "n.pay / (SELECT stddev_pop(pay) FROM numbers) AS p "
+        "FROM k_anonymize('numbers', ['age', 'pay'], k := 4, objective := 'sse') JOIN numbers n USING (id)) "
+        "SELECT sum(v) / (2 * 90) FROM (SELECT count(*) * (var_pop(a) + var_pop(p)) AS v FROM c GROUP BY class_id)"
+    ).fetchall()
+    assert loss == pytest.approx(within)

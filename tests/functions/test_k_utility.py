@@ -140,6 +140,68 @@ def test_bands(con: duckdb.DuckDBPyConnection) -> None:
     assert ("missing", "age", None) not in by
 
 
+LEVELS = """
+CREATE TABLE places AS FROM (VALUES ('c0', 'north'), ('c1', 'north'), ('c2', 'north'), ('c3', 'south'), ('c4', 'south'),
+  ('c5', 'south'), ('c6', 'south'));
+CREATE TABLE labelled AS FROM k_anonymize('people', ['city', 'age'], k := 60, hierarchies := {'city': 'places',
+  'age': ['(age // 10)::VARCHAR || ''0s''', 'CASE WHEN age < 40 THEN ''young'' ELSE ''old'' END']});
+"""
+
+
+def test_labels_of_a_hierarchy(people: duckdb.DuckDBPyConnection) -> None:
+    """A label stands for all leaves below it, alike, also for those that do not occur."""
+    people.execute("UPDATE people SET city = NULL WHERE id % 50 = 0").fetchall()
+    people.execute(LEVELS).fetchall()
+    people.execute("UPDATE labelled SET city_label = '*' WHERE id % 7 = 0 AND city_label IS NOT NULL").fetchall()
+    ((some, every, null),) = people.execute(
+        "SELECT count(*) FILTER (city_label = 'south'), count(*) FILTER (city_label = '*'), "
+        "count(*) FILTER (city_label IS NULL) FROM labelled"
+    ).fetchall()
+    assert min(some, every, null) > 0
+    call = (
+        "FROM k_utility('people', 'labelled', ['CITY', 'age'], hierarchies := {'city': 'places', "
+        "'age': ['(age // 10)::VARCHAR || ''0s''', 'CASE WHEN age < 40 THEN ''young'' ELSE ''old'' END']})"
+    )
+    by = {(one["measure"], *one["columns"], one["value"]): one for one in rows(people, call)}
+    for city, above in (("c1", "north"), ("c5", "south")):
+        ((before, after),) = people.execute(
+            f"SELECT (SELECT avg((city IS NOT DISTINCT FROM '{city}')::INT) FROM people), (SELECT sum(CASE city_label "
+            f"WHEN '{city}' THEN 1 WHEN '{above}' THEN 1 / {3 if above == 'north' else 4} WHEN '*' THEN 1 / 7 ELSE 0 "
+            "END) / 400 FROM labelled)"
+        ).fetchall()
+        one = by["share", "CITY", city]
+        assert (one["before"], one["after"]) == (pytest.approx(before), pytest.approx(after))
+    assert by["missing", "CITY", None]["after"] == pytest.approx(null / 400)
+    assert ("mean", "age", None) not in by
+    assert 0 < by["total_variation", "age", None]["difference"] < 0.5
+
+
+def test_labels_of_bands(con: duckdb.DuckDBPyConnection) -> None:
+    """What method 'global' releases as labels of bands is measured like bands; '*' is any value."""
+    con.execute(
+        "CREATE TABLE t AS SELECT i % 60 AS age, DATE '2020-01-01' + (i % 60)::INT AS day, (i % 60) / 4 AS pay, "
+        "(i % 10)::DECIMAL(9, 2) AS digit FROM range(600) r(i)"
+    ).fetchall()
+    con.execute(
+        "CREATE TABLE r AS FROM k_anonymize('t', ['age', 'day', 'pay', 'digit'], k := 5, method := 'global', bands := "
+        "{'age': {'width': 5, 'bottom': 10, 'top': 50}, 'day': '5 days', 'pay': 1.5, 'digit': 20})"
+    ).fetchall()
+    con.execute(
+        "UPDATE r SET digit_label = '*'; CREATE TABLE ends AS SELECT *, "
+        "CASE WHEN age_label LIKE '[,%' THEN -99 ELSE regexp_extract(age_label, '[0-9]+')::INT END AS low FROM r"
+    ).fetchall()
+    call = "FROM k_utility('t', 'r', ['age', 'day', 'pay', 'digit'], bands := ['age', 'day', 'pay', 'digit'])"
+    by = {(one["measure"], *one["columns"], one["value"]): one for one in rows(con, call)}
+    ((age,),) = con.execute(
+        "SELECT avg(CASE low WHEN -99 THEN 4.5 WHEN 50 THEN 54.5 ELSE low + 2 END) FROM ends"
+    ).fetchall()
+    assert con.execute("SELECT count(*) FROM ends WHERE low IN (-99, 50)").fetchall() == [(200,)]
+    assert by["mean", "age", None]["after"] == pytest.approx(age)
+    assert by["total_variation", "day", None]["difference"] < 0.01
+    assert by["mean", "pay", None]["after"] == pytest.approx(by["mean", "pay", None]["before"], abs=0.75)
+    assert by["mean", "digit", None]["after"] == pytest.approx(4.5)
+
+
 def test_prediction(people: duckdb.DuckDBPyConnection) -> None:
     needs("utility")
     people.execute(
@@ -180,7 +242,7 @@ REFUSED = {
     "'people', NULL, ['age']": "after must be the name of the release, a table or view, in quotes.",
     "'people', 'released', ['age', 'AGE']": 'Column "AGE" is named twice in columns: name it once.',
     "'people', 'released', ['id']": 'Nothing in released stands for column "id": it has neither "id" nor "id_lo" and '
-    '"id_hi" nor "id_set". Leave the column out of columns.',
+    '"id_hi" nor "id_set" nor "id_label". Leave the column out of columns.',
     "'people', 'odd', ['age']": 'Column "age_lo" of odd has not the type that a release of column "age" has: cast it.',
     "'people', 'odd', ['city']": 'Column "city_set" of odd has not the type that a release of column "city" has: cast '
     "it.",
@@ -189,8 +251,20 @@ REFUSED = {
     "'people', 'people', ['age'], bands := ['age']": 'Column "age" has no bands in people: take it out of bands.',
     "'people', 'released', ['size'], bands := ['size']": 'Column "size" has no bands in released: take it out of '
     "bands.",
-    "'people', 'labelled', ['city']": 'Column "city" is released as labels, of which k_utility does not know the '
-    "values: leave it out of columns.",
+    "'people', 'labelled', ['city']": 'Column "city" is released as labels: name it in hierarchies, as in the call of '
+    "k_anonymize, or in bands if they are labels of bands, or leave it out of columns.",
+    "'people', 'labelled', ['city'], hierarchies := {'size': ['left(size, 1)']}": 'hierarchies names "size", which is '
+    "not in columns: add it there, or leave it out.",
+    "'people', 'labelled', ['city'], hierarchies := {'city': ['left(city, 1)']}": 'Column "city_label" holds a label '
+    'that the hierarchy of "city" lacks: give the hierarchy that the release was made with.',
+    "'people', 'labelled', ['city'], hierarchies := {'city': 'few'}": 'Column "city" holds a value that its hierarchy '
+    "lacks: give the hierarchy a row for each value.",
+    "'people', 'released', ['age'], hierarchies := {'age': ['age // 10']}": 'Column "age" has no labels in released: '
+    "take it out of hierarchies.",
+    "'people', 'labelled', ['age'], bands := ['age']": 'Column "age_label" holds a label that is none of a band, as in '
+    "[30, 40): name the column in hierarchies, with the hierarchy that the release was made with.",
+    "'people', 'labelled', ['since'], bands := ['since']": 'Column "since_label" holds labels of bands whose ends are '
+    "not of the column's type: name the column in hierarchies, with the hierarchy that the release was made with.",
     "'people', 'nobody', ['age']": "One of the tables has no rows: there is nothing to compare.",
     "'people', 'people', ['age'], queries := 0": "queries must be from 1 to 100,000: how many random counts are "
     "compared.",
@@ -207,7 +281,8 @@ def test_refusals(people: duckdb.DuckDBPyConnection, arguments: str) -> None:
     people.execute(
         "CREATE TABLE odd AS SELECT 'x' AS age_lo, 'y' AS age_hi, 'z' AS city_set; "
         "CREATE TABLE nobody AS FROM people WHERE false; CREATE TABLE endless AS SELECT 'inf'::DOUBLE AS x; "
-        "CREATE TABLE lists AS SELECT [1] AS x; CREATE TABLE labelled AS SELECT 'north' AS city_label"
+        "CREATE TABLE lists AS SELECT [1] AS x; CREATE TABLE few AS SELECT 'c1', 'north'; "
+        "CREATE TABLE labelled AS SELECT 'north' AS city_label, 'young' AS age_label, '[3, 4)' AS since_label"
     ).fetchall()
     assert said(people, f"FROM k_utility({arguments})") == REFUSED[arguments]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
@@ -79,6 +80,48 @@ def test_what_is_proven_holds_whatever_records_stand_behind_the_rows(
         except InvalidInput:
             return
     assert fewest_units(records, rows) >= 2
+
+
+# A tree over the values of `q`, and what each label holds. Records without a value are under none.
+_TREE = {"0": {0}, "1": {1}, "2": {2}, "some": {0, 1}, "*": {0, 1, 2}}
+
+
+def lowest_label(values: list[Value]) -> str | None:
+    """The lowest label above all of them, None where one is missing."""
+    return None if None in values else next(label for label, held in _TREE.items() if held >= set(values))
+
+
+@settings(max_examples=many(60), deadline=None)
+@given(drawn=st.lists(_RECORD, min_size=3, max_size=6).filter(lambda drawn: any(one[3] is not None for one in drawn)))
+def test_labels_are_proven_by_the_leaves_below_them(drawn: list[tuple[Value, Value, int, Value]]) -> None:
+    records = [(q, p, unit) for q, p, unit, _ in drawn]
+    rows = []
+    for number in (0, 1):
+        members = [one for one in drawn if one[3] == number]
+        rows += [(lowest_label([q for q, *_ in members]), interval([p for _, p, *_ in members]))] * len(members)
+    with duckdb.connect() as con:
+        found = candidate(con, records, [((0, 0), (0, 0))])
+        con.execute("CREATE TABLE levels AS FROM (VALUES ('0', 'some'), ('1', 'some'), ('2', 'two'))").fetchall()
+        con.execute("CREATE OR REPLACE TABLE r (q_label VARCHAR, p_lo INTEGER, p_hi INTEGER)").fetchall()
+        con.executemany("INSERT INTO r VALUES (?, ?, ?)", [(label, *cell) for label, cell in rows])
+        columns = {"q_label": "VARCHAR", "p_lo": "INTEGER", "p_hi": "INTEGER"}
+        try:
+            check_records(con, replace(found, columns=columns, trees={"q": "levels"}))
+        except InvalidInput:
+            return
+
+    def inside(value: Value, label: str | None) -> bool:
+        return label is None or value in _TREE[label]
+
+    least = len(records)
+    for behind in permutations(records, len(rows)):
+        pairs = list(zip(behind, rows, strict=True))
+        if all(inside(q, label) and fits(p, cell) for (q, p, _), (label, cell) in pairs):
+            units = defaultdict(set)
+            for (_, _, unit), row in pairs:
+                units[row].add(unit)
+            least = min(least, *map(len, units.values()))
+    assert least >= 2
 
 
 def households(*, missing: float) -> duckdb.DuckDBPyConnection:

@@ -84,12 +84,11 @@ def coarser(
     first, unit = _distinct(released)
     units = empty_boxes(len(first), whole)
     units.size[:] = np.bincount(unit)
-    ordered, words = 0, 0
-    for cell, a in zip(released, whole.attributes, strict=True):
+    words = 0
+    for cell, a, axis in zip(released, whole.attributes, whole.axes, strict=True):
         if cell.starts is None:
-            places = np.append(a.positions, 2.0) * a.scale
-            units.low[:, ordered], units.high[:, ordered] = places[cell.low[first]], places[cell.high[first]]
-            ordered += 1
+            places = np.append(a.positions, 2.0) * a.scale if a.measured else np.arange(a.distinct + 1.0)
+            units.low[:, axis], units.high[:, axis] = places[cell.low[first]], places[cell.high[first]]
         else:
             held = cell.bits()[first]
             units.holds[:, words : words + held.shape[1]] = held
@@ -144,13 +143,16 @@ class _Tree(NamedTuple):
 def is_release(cells: Sequence[Cells], threads: int = 1) -> bool:
     """Whether the cells may be a release of the table, which has m records more.
 
-    Then every end and every value of a cell is one of a record, and all records but m at most lie in some class.
+    Then every end and every value of a cell is one of a record, but for those of hierarchies, and all records but m at
+    most lie in some class.
     """
     more = len(cells[0].own) - cells[0].rows
     return more >= 0 and all(map(_known, cells)) and strangers(cells, threads) <= more
 
 
 def _known(cell: Cells) -> bool:
+    if cell.attribute.joins is not None:
+        return True
     occurs = np.zeros(cell.attribute.distinct + 1, np.bool_)
     occurs[cell.own] = True
     occurs[-1] = True

@@ -118,7 +118,7 @@ def compare(records: Records, asked: Comparison) -> list[Run]:
             runs.append(run)
         proven.append(_bound(ordered, asked, wanted, best))
         # A method may prove a higher bound than the methods before it.
-        found += [_bounded(run, max(proven)) for run in runs]
+        found += [bounded(run, max(proven)) for run in runs]
     return found
 
 
@@ -132,18 +132,19 @@ class _Partition:
 
 def _bound(ordered: Records, asked: Comparison, wanted: PrivacyCriteria, best: _Partition) -> float:
     """What no partition loses less than, by the box bound and by prices. ordered: in canonical order."""
-    told = _told(asked, f"lower bound, k = {wanted.k}")
-    box = box_losses(ordered, wanted.k, asked.threads, lambda share: told(share / 2))
+    report = told(asked, f"lower bound, k = {wanted.k}")
+    box = box_losses(ordered, wanted.k, asked.threads, lambda share: report(share / 2))
     if best.labels is None:
         return float(box.mean()) + ordered.floor
-    control = Control(asked.threads, lambda share: told(0.5 + share / 2), asked.seconds)
+    control = Control(asked.threads, lambda share: report(0.5 + share / 2), asked.seconds)
     # Records that were left out may stand in any class: the prices do not depend on it, only how soon they are found.
     found = certificate(ordered, wanted.k, box, np.maximum(best.labels, 0), control)
     allowed = found.suppressible(ordered.floor) if wanted.suppress else found.bound
     return max(float(box.mean()) + ordered.floor, allowed)
 
 
-def _told(asked: Comparison, step: str) -> Callable[[float], None]:
+def told(asked: Comparison, step: str) -> Callable[[float], None]:
+    """What reports the progress of a step."""
     return lambda share: asked.progress(step, share)
 
 
@@ -154,7 +155,7 @@ def _run(
     method, proven, options = METHODS.get(name), list[float](), asked.options
     control = Control(
         asked.threads,
-        _told(asked, f"{name}, k = {wanted.k}"),
+        told(asked, f"{name}, k = {wanted.k}"),
         asked.seconds if method and method.timed else None,
         proven.append,
         {one: options[one] for one in method.options if one in options} if method else {},
@@ -180,6 +181,7 @@ def _run(
     return Run(method=name, k=wanted.k, seconds=took, lower_bound=0.0, gap=0.0, **facts), labels, proven
 
 
-def _bounded(run: Run, bound: float) -> Run:
+def bounded(run: Run, bound: float) -> Run:
+    """The run with a bound on its loss, and how far it may be from the optimum."""
     loss = run.information_loss
     return replace(run, lower_bound=bound, gap=max(0.0, 1.0 - bound / loss) if loss else 0.0)

@@ -6,18 +6,26 @@ only joins classes (LeFevre, DeWitt and Ramakrishnan 2005, Incognito). So a sear
 (Kohlmayer et al. 2012), it follows chains upwards, and halves them; but it takes the nodes by rising loss and stops
 where all that is left loses more than the best, which then is the optimum, proven. Source of the problem: Samarati
 2001.
+
+The same holds of a class that fails a criterion on sensitive columns, if no record may be dropped: a class joined from
+classes that meet it meets it too. Where records may be dropped, it holds of the number of different values alone: a
+class that is joined from one that is as diverse as required and one that is not may fail entropy or closeness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.kanon.criteria.merging import failing
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria, criteria_arrays
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Floats
+from duckanon.engines.kanon.risk import Sensitive
 from duckanon.errors import InvalidInput
 
 # Nodes that a search holds, with their losses and what is known of each.
@@ -64,27 +72,48 @@ def full_domain(
     suppress: int = 0,
     progress: Callable[[float], None] = lambda _: None,
     subjects: Codes | None = None,
+    sensitive: tuple[Sequence[Sensitive], PrivacyCriteria] | None = None,
 ) -> FullDomain:
     """The node of least loss in which all records but at most `suppress` are in classes of k or more.
 
-    subjects: whose each record is, shape (n,), from 0, -1 for nobody's; k counts them instead of records. Of several
+    subjects: whose each record is, shape (n,), from 0, -1 for nobody's; k counts them instead of records. sensitive:
+    columns of which the classes must meet criteria too, whose k and suppress are these; where records may be dropped,
+    or subjects count, the number of different values alone. Of several
     nodes the first one by levels. Raises InvalidInput if there is none, or if there are too many nodes.
     """
+    if sensitive is not None:
+        check_criteria(sensitive[1], suppress, of_subjects=subjects is not None)
     shape = tuple(len(a.nodes) for a in attributes)
     if np.prod(shape, dtype=np.float64) > MANY_NODES:
         raise InvalidInput(
             f"The hierarchies have more than {MANY_NODES:,} combinations of levels: leave out some levels, or some "
             "quasi-identifiers."
         )
-    return _Search(attributes, k, suppress, shape, subjects).run(progress)
+    return _Search(attributes, k, suppress, shape, subjects, sensitive).run(progress)
+
+
+def check_criteria(wanted: PrivacyCriteria, suppress: int | Fraction, *, of_subjects: bool) -> None:
+    """Raise InvalidInput for criteria that a coarser node may fail although a finer one meets them."""
+    if (suppress or of_subjects) and (wanted.t is not None or wanted.diversity != "distinct"):
+        raise InvalidInput(
+            "Method 'global' with max_suppression or unit takes l by the number of distinct values alone: leave t and "
+            "diversity out, or max_suppression and unit."
+        )
 
 
 class _Search:
     """What is known of the lattice while it is searched."""
 
     def __init__(
-        self, attributes: Sequence[Levels], k: int, suppress: int, shape: tuple[int, ...], subjects: Codes | None
+        self,
+        attributes: Sequence[Levels],
+        k: int,
+        suppress: int,
+        shape: tuple[int, ...],
+        subjects: Codes | None,
+        sensitive: tuple[Sequence[Sensitive], PrivacyCriteria] | None,
     ) -> None:
+        self.sensitive, self.subjects = sensitive, subjects
         self.k, self.suppress, self.shape = k, suppress, shape
         self.attributes, self.n = attributes, len(attributes[0].codes)
         self.state = np.zeros(shape, np.int8)
@@ -110,8 +139,8 @@ class _Search:
                 progress(done / len(order))
         if not self.best:
             raise InvalidInput(
-                "Even on the highest level of every hierarchy there are classes of fewer than k records: choose a "
-                "smaller k, or allow for more records to be dropped, as in max_suppression := 0.02."
+                "Even on the highest level of every hierarchy there are classes of fewer than k records, or that fail "
+                "l or t: choose a smaller k, or allow for more records to be dropped, as in max_suppression := 0.02."
             )
         progress(1.0)
         return self._found()
@@ -147,11 +176,15 @@ class _Search:
     def _classes(
         self, node: tuple[int, ...]
     ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The class of each distinct point in a node, the records of each class, and whether it is too small."""
+        """The class of each distinct point in a node, the records of each class, and whether it fails."""
         shown = [a.nodes[level][codes] for a, level, codes in zip(self.attributes, node, self.points, strict=True)]
         _, classes = np.unique(_packed(shown), return_inverse=True)
         classes = classes.ravel()
         size = np.bincount(classes, weights=self.copies).astype(np.int64)
+        if self.sensitive is not None:
+            columns, wanted = self.sensitive
+            unit = classes[self.point].astype(np.int32)
+            return classes, size, failing(criteria_arrays(unit, columns, wanted, self.subjects), size)
         if self.has is None:
             return classes, size, size < self.k
         point, subject = self.has

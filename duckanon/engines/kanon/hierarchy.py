@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,10 +21,12 @@ class Hierarchy:
     """A tree over d leaves with levels of equal depth, the leaves themselves the first.
 
     nodes: int32, shape (levels, d): the node above each leaf on each level, numbered from 0 along the leaves. The last
-    level is a root.
+    level is a root. names: of the leaves. meanings: the leaves below each label, from the first to before the last.
     """
 
     nodes: Codes
+    names: Sequence[str] = ()
+    meanings: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def leaves(self) -> int:
@@ -87,12 +89,13 @@ def hierarchy(name: str, rows: Sequence[Sequence[str | None]]) -> Hierarchy:
         nodes = nodes[:-1]
     else:
         labels = np.concatenate([labels, np.full((1, len(rows)), ROOT, dtype=object)])
-    _check_labels(name, labels, nodes)
-    return Hierarchy(nodes.astype(np.int32))
+    return Hierarchy(nodes.astype(np.int32), labels[0].tolist(), _meanings(name, labels, nodes))
 
 
-def _check_labels(name: str, labels: npt.NDArray[np.object_], nodes: npt.NDArray[np.int64]) -> None:
-    """Check that a label that occurs on several levels has the same leaves on each."""
+def _meanings(
+    name: str, labels: npt.NDArray[np.object_], nodes: npt.NDArray[np.int64]
+) -> Mapping[str, tuple[int, int]]:
+    """The leaves below each label. Raises InvalidInput if a label on several levels has others on each."""
     meant: dict[str, tuple[int, int]] = {}
     for level, numbers in enumerate(nodes):
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
@@ -102,3 +105,4 @@ def _check_labels(name: str, labels: npt.NDArray[np.object_], nodes: npt.NDArray
                     f'The hierarchy of "{name}" has one label for different sets of values on two levels: rename one, '
                     "so that a released label says what it stands for."
                 )
+    return meant

@@ -67,7 +67,8 @@ def _typed_cells(table: Mapping[str, str], read: Mapping[str, str], qi: Sequence
     casts = {}
     for name in (name for name in qi if name.lower() in table):
         kind = table[name.lower()]
-        for end, wanted in ((f"{name}_lo", kind), (f"{name}_hi", kind), (f"{name}_set", f"{kind}[]")):
+        ends = {"lo": kind, "hi": kind, "set": f"{kind}[]", "label": "VARCHAR"}
+        for end, wanted in ((f"{name}_{end}", wanted) for end, wanted in ends.items()):
             found = read.get(end.lower(), wanted)
             if found != wanted:
                 one = identifier(end)

@@ -32,7 +32,7 @@ def compared(con: Connection, before: str, path: Path, after: str, given: Mappin
         return call("k_utility", before=before, after=release, **given)
     types = {name.lower(): kind for name, kind in _types(con, release).items()}
     apart = Copied.of(con, f"system.main.query_table({literal(release)})").identifying
-    compared = Compared.of(con, columns, release, types, apart)
+    compared = Compared.of(con, columns, release, types, apart, list(given["hierarchies"] or ()))
     return call(
         "k_utility", before=before, after=release, **{**given, "columns": compared.columns, "bands": compared.bands}
     )

@@ -1,6 +1,10 @@
 """Full-domain generalisation against all nodes of small lattices, and an example by hand."""
 
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
+from math import log
 
 import numpy as np
 import pytest
@@ -8,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon import full_domain as module
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.full_domain import Levels, full_domain
 from duckanon.engines.kanon.hierarchy import hierarchy
+from duckanon.engines.kanon.risk import Sensitive
 from duckanon.errors import InvalidInput
 
 
@@ -27,16 +33,22 @@ def columns(draw: st.DrawFn, n: int, weight: float) -> Levels:
 
 
 def by_hand(
-    attributes: list[Levels], node: tuple[int, ...], k: int, suppress: int, subjects: list[int] | None = None
+    attributes: list[Levels],
+    node: tuple[int, ...],
+    k: int,
+    suppress: int,
+    subjects: list[int] | None = None,
+    meets: Callable[[list[int]], bool] = lambda _: True,
 ) -> float:
-    """The mean loss of a node; infinity if it drops too many records, or all."""
+    """The mean loss of a node; infinity if it drops too many records, or all. meets: what is asked of a class too."""
     n = len(attributes[0].codes)
     shown = [
         tuple(int(a.nodes[level][a.codes[i]]) for a, level in zip(attributes, node, strict=True)) for i in range(n)
     ]
     whose = range(n) if subjects is None else subjects
     units = {one: {u for other, u in zip(shown, whose, strict=True) if other == one and u >= 0} for one in shown}
-    dropped = [len(units[one]) < k for one in shown]
+    good = {one: meets([i for i, other in enumerate(shown) if other == one]) for one in units}
+    dropped = [len(units[one]) < k or not good[one] for one in shown]
     if sum(dropped) > suppress or all(dropped):
         return float("inf")
     lost = [
@@ -76,6 +88,58 @@ def test_it_is_the_best_of_all_nodes(data: st.DataObject) -> None:
         if label >= 0
     ]
     assert len(set(shown)) == len({row[0] for row in shown}) == len({row[1:] for row in shown})
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(st.data())
+def test_criteria_are_part_of_the_search(data: st.DataObject) -> None:
+    """Against all nodes: l in three kinds and t of a column with values and NULLs, and different values with drops."""
+    n, m = data.draw(st.integers(3, 12)), data.draw(st.integers(1, 3))
+    attributes = [data.draw(columns(n, 1 / m)) for _ in range(m)]
+    values = data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n))
+    k, kind = data.draw(st.integers(2, 3)), data.draw(st.sampled_from(["distinct", "entropy", "recursive", "t"]))
+    suppress = data.draw(st.sampled_from([0, n // 3])) if kind == "distinct" else 0
+    asked: int | Fraction | None = {"distinct": 2, "entropy": Fraction(3, 2), "recursive": 2, "t": None}[kind]
+    close = Fraction(1, 3) if kind == "t" else None
+    c = Fraction(2) if kind == "recursive" else None
+    wanted = PrivacyCriteria(k, asked, close, diversity="distinct" if kind == "t" else kind, c=c)
+    column = Sensitive(np.array(values, np.int32), 3, False)
+    known = [value for value in values if value >= 0]
+
+    def meets(members: list[int]) -> bool:
+        counts = Counter(values[i] for i in members if values[i] >= 0)
+        size = counts.total()
+        if kind == "t":
+            apart = (abs(Fraction(counts[v], size) - Fraction(known.count(v), len(known))) for v in set(known))
+            return size == 0 or sum(apart) / 2 <= Fraction(1, 3)
+        if kind == "distinct":
+            return len(counts) >= 2
+        if kind == "entropy":
+            return size > 0 and -sum(x / size * log(x / size) for x in counts.values()) >= log(1.5) - 1e-12
+        ordered = sorted(counts.values(), reverse=True)
+        return len(ordered) >= 2 and ordered[0] < 2 * sum(ordered[1:])
+
+    nodes = list(product(*(range(len(a.nodes)) for a in attributes)))
+    least = min(by_hand(attributes, node, k, suppress, None, meets) for node in nodes)
+    if least == float("inf"):
+        with pytest.raises(InvalidInput):
+            full_domain(attributes, k, suppress, sensitive=([column], wanted))
+        return
+    found = full_domain(attributes, k, suppress, sensitive=([column], wanted))
+    assert found.loss == pytest.approx(least, abs=1e-9)
+    assert by_hand(attributes, found.levels, k, suppress, None, meets) == pytest.approx(least, abs=1e-9)
+    for label in set(found.labels.tolist()) - {-1}:
+        assert meets(np.flatnonzero(found.labels == label).tolist())
+
+
+def test_criteria_that_a_coarser_node_may_fail_are_refused_where_records_may_be_dropped() -> None:
+    one = levels("zip", [["a", "*"], ["b", "*"]], ["a", "b", "a", "b"])
+    column = Sensitive(np.array([0, 1, 0, 1], np.int32), 2, False)
+    for wanted in (PrivacyCriteria(2, None, Fraction(1, 3)), PrivacyCriteria(2, Fraction(3, 2), diversity="entropy")):
+        for suppress, subjects in ((1, None), (0, np.arange(4, dtype=np.int32))):
+            with pytest.raises(InvalidInput, match="number of distinct values alone"):
+                full_domain([one], 2, suppress, subjects=subjects, sensitive=([column], wanted))
+        assert full_domain([one], 2, sensitive=([column], wanted)).levels == (1,)
 
 
 def levels(name: str, rows: list[list[str]], values: list[str]) -> Levels:

@@ -243,6 +243,10 @@ def test_numbers_by_name():
         "pay": {"width": 0.5, "bottom": 10, "top": 90},
         "day": {"width": "week", "top": "2000-01-31"},
     }
+    assert widths(["age=5/10/20:20:80,born=month/year"], "--bands") == {
+        "age": {"width": [5, 10, 20], "bottom": 20, "top": 80},
+        "born": ["month", "year"],
+    }
     for read, wrong in ((named, "zip"), (named, "=x"), (widths, "5"), (widths, "age="), (widths, "age=5:1:2:3")):
         with pytest.raises(InvalidInput, match="belong, as in"):
             read([wrong], "--bands")

@@ -442,3 +442,32 @@ def test_a_file_with_names_and_no_records(here):
     (here / "stays.csv").write_text("age,zip\n")
     result = run("k-anonymize", "stays.csv", "out.csv", "--qi", "age")
     assert (result.exit_code, result.stderr) == (1, "The table has no rows: there is nothing to anonymise.\n")
+
+
+def test_bands_on_several_levels_labels_and_coarser_releases(here):
+    """A release with top-coded bands and labels, a coarser one of it, and what both still tell."""
+    Path("people.csv").write_text(
+        "age,town,ill\n" + "".join(f"{20 + i * 37 % 70},0{i // 3 % 6},{'ab'[i % 2]}\n" for i in range(360))
+    )
+    Path("towns.csv").write_text("".join(f"0{i},{'north' if i < 3 else 'south'}\n" for i in range(6)))
+    call = ["k-anonymize", "people.csv", "--qi", "age,town", "--hierarchies", "town=towns.csv"]
+    assert run(*call, "whole.csv", "--k", "12", "--bands", "age=5/10/20:20:80", "--method", "global").exit_code == 0
+    labels = {row["age_label"] for row in rows_of("whole.csv")}
+    assert labels == {"[20, 40)", "[40, 60)", "[60, 80)", "[80, )"}
+    for earlier, bands in (("fine.csv", "age=10:20:80"), ("whole.csv", "age=5/10/20:20:80")):
+        if earlier == "fine.csv":
+            assert run(*call, earlier, "--k", "3", "--bands", bands).exit_code == 0
+        told = run(*call, "coarse.csv", "--k", "12", "--bands", bands, "--within", earlier, "--force")
+        assert told.exit_code == 0, told.output
+        coarse = rows_of("coarse.csv")
+        assert smallest(row["class_id"] for row in coarse) >= 12
+        assert {row["age_lo"] for row in coarse} <= {"", *map(str, range(20, 90, 10))}
+    told = run("k-utility", "people.csv", "whole.csv", "--hierarchies", "town=towns.csv", "--bands", "age", "--columns",
+               "age,town,ill", "--format", "json")  # fmt: skip
+    assert told.exit_code == 0, told.output
+    compared = {one["columns"][0] for one in json.loads(told.stdout) if one["measure"] == "total_variation"}
+    assert compared == {"age", "town", "ill"}
+    # Without columns those are compared that all programs compare, and what is named.
+    told = run("k-utility", "people.csv", "fine.csv", "--hierarchies", "town=towns.csv", "--format", "json")
+    assert told.exit_code == 0, told.output
+    assert "town" in {one["columns"][0] for one in json.loads(told.stdout) if one["measure"] == "total_variation"}

@@ -67,7 +67,7 @@ def settle_boxes(
         asked = criteria_arrays(mine[mine >= 0], columns, wanted, None if subjects is None else subjects[mine >= 0])
         some = take(units, kept)
         near = near_boxes(amid.take(kept.astype(np.int32)), threads)
-        fails = failing(asked, some)
+        fails = failing(asked, some.size)
         light = fails & (some.size <= allowed)
         gone = _dearest(some, light, penalties(some, near, light) / some.size, asked, allowed)
         if not gone.any():

@@ -21,11 +21,11 @@ Flags = npt.NDArray[np.bool_]
 _ASKED = 64
 
 
-def failing(criteria: CriteriaArrays, units: ClassBoxes) -> Flags:
-    """Which units fail by themselves. Shape (u,)."""
-    every = np.arange(len(units.size), dtype=np.int32)
+def failing(criteria: CriteriaArrays, size: Counts) -> Flags:
+    """Which units fail by themselves. size: their records, shape (u,)."""
+    every = np.arange(len(size), dtype=np.int32)
     fails = np.empty(len(every), np.bool_)
-    _failing(criteria, units.size, tally_for(criteria), every, fails)
+    _failing(criteria, size, tally_for(criteria), every, fails)
     return fails
 
 

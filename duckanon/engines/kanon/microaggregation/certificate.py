@@ -54,11 +54,16 @@ _PICKED, _NODES, _ENOUGH = 4, 50, 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Proven:
-    """labels: shape (n,), the best classes met. sum, bound: of squares; no partition has less than the bound."""
+    """labels: shape (n,), the best classes met. sum, bound: of squares; no partition has less than the bound.
+
+    prices: shape (n,), or None: of no class do they add up to more than its sum of squares. With `cuts` they prove the
+    bound only beside prices of triples.
+    """
 
     labels: Labels
     sum: float
     bound: float
+    prices: Floats | None = None
 
 
 class _Program:
@@ -189,8 +194,8 @@ def _as_members(labels: Labels, k: int) -> Codes:
 class _Search:
     """The best partition and the best valid prices so far."""
 
-    def __init__(self, points: Floats, k: int, labels: Labels, control: Control) -> None:
-        self.points, self.k, self.labels, self.control = points, k, labels, control
+    def __init__(self, points: Floats, k: int, labels: Labels, control: Control, *, cuts: bool) -> None:
+        self.points, self.k, self.labels, self.control, self.cuts = points, k, labels, control, cuts
         self.least = least_distances(points, 2 * k - 1)
         self.sum = float(class_sums(points, labels).sum())
         self.program = _Program(points, k)
@@ -224,7 +229,7 @@ class _Search:
         fresh = self.program.add(met)
         if near or (not fresh and self.step >= 1.0):
             self.step = _STEP
-            return self.program.cut(taken) > 0
+            return self.cuts and self.program.cut(taken) > 0
         if not fresh:
             self.step = 1.0
         else:
@@ -243,12 +248,13 @@ class _Search:
             self.labels, self.sum = found, total
 
 
-def prove(points: Floats, k: int, labels: Labels, control: Control) -> Proven:
+def prove(points: Floats, k: int, labels: Labels, control: Control, *, cuts: bool = True) -> Proven:
     """A bound for the points, shape (n, d), and a partition that is no worse than the one given, of k .. 2k - 1.
 
-    Without a time limit the effort is counted, and the result is the same every time.
+    cuts: whether triples may have prices too; without them the prices of points alone prove the bound, and no better
+    partition is looked for. Without a time limit the effort is counted, and the result is the same every time.
     """
-    search = _Search(points, k, labels, control)
+    search = _Search(points, k, labels, control, cuts=cuts)
     try:
         for turn in range(_ROUNDS):
             if search.sum - search.bound <= _MET * search.sum or search.is_over(0):
@@ -256,7 +262,8 @@ def prove(points: Floats, k: int, labels: Labels, control: Control) -> Proven:
             control.progress(turn / _ROUNDS)
             if not search.round():
                 break
-        search.pick()
+        if cuts:
+            search.pick()
     except OutOfTime:
         pass
-    return Proven(search.labels, search.sum, min(search.bound, search.sum))
+    return Proven(search.labels, search.sum, min(search.bound, search.sum), search.prices)

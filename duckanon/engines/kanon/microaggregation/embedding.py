@@ -29,6 +29,21 @@ def embedded(records: Records) -> Floats:
     return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
+def total_squares(points: Floats) -> float:
+    """The sum of the squared distances of points from their mean."""
+    away = points - points.mean(axis=0)
+    return float((away * away).sum())
+
+
+def of_one_unit(points: Floats) -> Floats:
+    """The points scaled such that the sum of squares of all is their number, unless it is zero.
+
+    The mean of their prices is then a part of the whole sum of squares.
+    """
+    whole = total_squares(points)
+    return points * np.sqrt(len(points) / whole) if whole > 0.0 else points
+
+
 def _columns(a: Attribute, weight: float) -> list[Floats]:
     null = a.codes == a.distinct
     if weight == 0:

@@ -11,9 +11,10 @@ from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.microaggregation.certificate import Proven, prove
 from duckanon.engines.kanon.microaggregation.consecutive import best_consecutive
-from duckanon.engines.kanon.microaggregation.embedding import embedded
+from duckanon.engines.kanon.microaggregation.embedding import embedded, of_one_unit
 from duckanon.engines.kanon.microaggregation.local_search import class_sums, improve
 from duckanon.engines.kanon.orders import canonical, hilbert
+from duckanon.engines.kanon.points import runs
 from duckanon.engines.kanon.records import Codes, Floats, Records, check_k
 from duckanon.engines.kanon.ties import Hashes, settle
 from duckanon.errors import InvalidInput
@@ -24,7 +25,7 @@ _NEAR = 24
 # Visits of each point, at least and at most, and of all points together.
 _VISITS, _MOST_VISITS, _ALL_VISITS = 3.0, 200.0, 250_000
 # What the program of `exact` takes: its searches look at all pairs of records.
-_MANY_RECORDS = 5_000
+MANY_RECORDS = 5_000
 # The share of a time limit that is the search's, where a proof follows.
 _SEARCH = 0.3
 
@@ -33,9 +34,9 @@ def check_method(method: str, n: int) -> None:
     """Raise InvalidInput unless the method minimises sums of squares of so many records."""
     if method not in METHODS:
         raise InvalidInput("objective := 'sse' has the methods 'auto' and 'exact': choose one of these.")
-    if method == "exact" and n > _MANY_RECORDS:
+    if method == "exact" and n > MANY_RECORDS:
         raise InvalidInput(
-            f"Method 'exact' takes at most {_MANY_RECORDS:,} rows: use 'auto', or anonymise parts on their own."
+            f"Method 'exact' takes at most {MANY_RECORDS:,} rows: use 'auto', or anonymise parts on their own."
         )
 
 
@@ -95,3 +96,29 @@ def microaggregate(
     labels = np.empty_like(found)
     labels[order] = found
     return labels
+
+
+def priced(records: Records, k: int, control: Control) -> Floats:
+    """Prices of n records in any order, shape (n,), that prove a bound on the sum of squares; equal for equal records.
+
+    Those of no class of k or more add up to more than its part of the whole sum of squares, times n: their mean is the
+    bound on that part. Raises InvalidInput for too many records.
+    """
+    check_k(k, len(records))
+    check_method("exact", len(records))
+    order = canonical(records)
+    ordered = records.take(order)
+    points = of_one_unit(embedded(ordered))
+    seconds = None if control.seconds is None else control.seconds * _SEARCH
+    labels = searched(points, hilbert(ordered), k, replace(control, seconds=seconds, progress=lambda _: None))
+    left = None if control.seconds is None else (1.0 - _SEARCH) * control.seconds
+    found = prove(points, k, labels, replace(control, seconds=left), cuts=False).prices
+    if found is None:
+        raise ValueError("the proof has no prices")
+    # Equal records may change places, so the mean of their prices is as good. (A little less, as it is rounded.)
+    starts = runs(ordered)
+    sizes = np.diff(starts)
+    means = np.add.reduceat(found, starts[:-1]) / sizes
+    prices = np.empty(len(records))
+    prices[order] = np.repeat(means - 1e-12 * np.abs(means), sizes)
+    return prices

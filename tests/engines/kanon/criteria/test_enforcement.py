@@ -168,7 +168,7 @@ def test_every_join_is_the_one_that_adds_least(problem: tuple) -> None:
     units, unit = class_boxes(found, labels)
     every = np.arange(len(units.size))
     asked = criteria_arrays(unit, columns, wanted)
-    owner, joins = join(take(units, every), near_boxes(centres(found, unit)), asked, failing(asked, units))
+    owner, joins = join(take(units, every), near_boxes(centres(found, unit)), asked, failing(asked, units.size))
     classes = {u: np.flatnonzero(unit == u).tolist() for u in every.tolist()}
 
     def added(a: int, b: int) -> float:
