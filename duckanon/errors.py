@@ -20,6 +20,10 @@ class InvalidInput(DuckanonError, ValueError):
     """An argument, a column or a value that the function cannot work with."""
 
 
+class NotRecorded(InvalidInput):
+    """A charge or a decision that the ledger could not take: it is busy, or its disk is full. Nothing has changed."""
+
+
 class Infeasible(DuckanonError):
     """What was asked for contradicts itself or the data: no result can satisfy it."""
 

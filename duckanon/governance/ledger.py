@@ -23,7 +23,7 @@ from uuid import uuid4
 import duckdb
 
 from duckanon.accounting import Charge, written
-from duckanon.errors import BudgetExhausted, InvalidInput
+from duckanon.errors import BudgetExhausted, InvalidInput, NotRecorded
 from duckanon.governance.budgets import cap_of_edition, in_words
 from duckanon.governance.concurrency import Askers, Cursors
 from duckanon.governance.journal import Journal, failed_entry, journal_of, line_entry, stored_entry
@@ -112,7 +112,7 @@ class Ledger:
         """A context in which all lines that this thread adds to a database are one transaction: all of them, or none.
 
         keep: whether they are committed at its end; else they were a trial. An error in the block undoes them. Raises
-        InvalidInput where another writer was faster, or the database cannot be written.
+        NotRecorded where another writer was faster, or the database cannot be written.
         """
         with self.before_change() if keep else nullcontext(), self._turn:
             # The file has what its journal has, before any of it is read.
@@ -170,7 +170,7 @@ class Ledger:
     def transaction(self, database: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction of its own, committed at the end.
 
-        Raises InvalidInput if the database cannot be written.
+        Raises NotRecorded if the database cannot be written.
         """
         with self._recording(database, lines=False) as record:
             yield record.cursor
@@ -448,12 +448,12 @@ class _Trial(Exception):
     """Undoes a transaction that was not to be kept."""
 
 
-def _busy(database: str) -> InvalidInput:
-    return InvalidInput(f"Nothing can be recorded: the ledger of {database} is busy. Try again.")
+def _busy(database: str) -> NotRecorded:
+    return NotRecorded(f"Nothing can be recorded: the ledger of {database} is busy. Try again.")
 
 
-def _cannot_write(database: str) -> InvalidInput:
-    return InvalidInput(
+def _cannot_write(database: str) -> NotRecorded:
+    return NotRecorded(
         f"Nothing can be recorded: the file of database {database} could not be written. Make room on its disk, and "
         "try again."
     )

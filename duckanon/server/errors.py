@@ -10,6 +10,7 @@ from duckanon.errors import (
     Infeasible,
     InvalidInput,
     MachineFailure,
+    NotRecorded,
     PolicyRefusal,
     UnsupportedQuery,
 )
@@ -40,6 +41,7 @@ _OURS: tuple[tuple[type[Exception], str], ...] = (
     (PolicyRefusal, "42501"),
     (BudgetExhausted, "53400"),
     (UnsupportedQuery, "0A000"),
+    (NotRecorded, "58000"),
     (InvalidInput, "22023"),
     (Infeasible, "22023"),
     (MachineFailure, "58000"),

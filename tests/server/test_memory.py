@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from duckanon.governance import ledger
 from duckanon.governance.draws import Draws
 from duckanon.server.errors import pg_error
 from duckanon.server.memory import most, size_in_bytes
@@ -60,3 +62,8 @@ def test_where_others_have_the_memory_a_draw_is_made_again_alone() -> None:
     draws.end()
     assert kept == [7]
     assert pg_error(MemoryError(), all_words=False).code == "53200"
+
+
+@pytest.mark.parametrize("refuse", [ledger._busy, ledger._cannot_write])
+def test_what_cannot_be_recorded_is_no_fault_of_the_statement(refuse: Callable[[str], Exception]) -> None:
+    assert pg_error(refuse("x"), all_words=False).code == "58000"
