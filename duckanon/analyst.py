@@ -222,10 +222,13 @@ class Analyst:
             return None
         if note is None:
             found = margins.of_rows(decision.noisy, rows()) if decision.noisy else []
-            return margins.in_words(found, columns, small_first=small_first)
-        with self._con.cursor() as con, interruptible(con.interrupt):
-            (row,) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
-        return margins.in_words(margins.of_answer(row), columns, small_first=small_first)
+        else:
+            with self._con.cursor() as con, interruptible(con.interrupt):
+                (row,) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
+            found = margins.of_answer(row)
+        said = margins.in_words(found, columns, small_first=small_first)
+        compares = any(one.needs for one in decision.answers)
+        return f"{said} {margins.OF_OTHERS}" if said and compares else said
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""

@@ -16,6 +16,8 @@ from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.decision import Decision
 from duckanon.rewrite.dialect import DIALECT
 
+# Of a number whose condition compares with an average that has noise: another draw of that moves the number further.
+OF_OTHERS = "This does not cover the noise of the answer with which records are compared."
 # Of the number: narrower noise is told as that.
 _LEAST = 0.0001
 

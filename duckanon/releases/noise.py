@@ -133,12 +133,13 @@ def in_one_region(question: PaidQuestion) -> str:
 
 
 def left_out_of(question: PaidQuestion) -> str:
-    """What of the records is not told, besides the noise; empty where all records count as they are."""
+    """What besides the noise of the answer is between it and the records; empty where all count as they are."""
     left_out = ["records left out by rows_per_unit"] if question.leaves_out else []
     left_out += ["values clamped to their bounds"] if question.clamps else []
     left_out += ["records in other regions"] if _has_home(question) else []
     found = [key.column for key in question.form.keys if key.found]
     left_out += [f"records whose {' or '.join(found)} too few share to be found"] if found else []
+    left_out += ["the noise of the answer with which records are compared"] if question.needs else []
     return " or ".join(left_out)
 
 

@@ -160,3 +160,20 @@ def test_a_note_is_read_by_the_last_gate_and_shows_nothing_of_views(path: Path) 
         sql = "SELECT avg(never(v)::INT) AS a FROM t WHERE place = 2"
         assert all(step.note is None for step in con.explain(sql).steps)
         assert "noisy number" in repr(con.sql(sql))
+
+
+@pytest.mark.parametrize("of", ["", " AS b WHERE b.ward = a.ward"])
+def test_that_records_are_compared_with_noise_is_said(tmp_path: Path, of: str) -> None:
+    """The interval of such a count is for its own noise: an average that is a little higher takes many records out."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE staff AS SELECT i AS person, i % 3 AS ward, 480 + i % 7 AS pay FROM range(90) r(i)")
+        con.execute(
+            "SELECT protect('staff', privacy_unit := 'person', rows_per_unit := 1, epsilon := 90, per_query := 1, "
+            "public := ['ward'], domains := {'ward': {'from': 0, 'to': 2}}, bounds := {'pay': [0, 1000]})"
+        ).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        sql = f"SELECT count(*) FROM staff AS a WHERE pay > (SELECT avg(pay) FROM staff{of})"
+        reasons = [step.reason for step in con.explain(sql).steps]
+        assert ["the noise of the answer with which" in one for one in reasons] == [False, True]
+        assert margins.OF_OTHERS in repr(con.sql(sql))
+        assert margins.OF_OTHERS not in repr(con.sql("SELECT avg(pay), count(*) FROM staff"))
