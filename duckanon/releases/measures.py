@@ -37,6 +37,8 @@ Ints = npt.NDArray[Any]
 _NARROW = 10**8
 # The most digits after the point of sums that are told as decimals, and of a step without its point.
 _MOST_DIGITS, _LONGEST_STEP = 12, 10**5
+# Whole numbers up to this are floats, and the quotient of two is the nearest one.
+_EXACT_IN_FLOATS = 2**53
 # The most cells of an answer, and combinations of keys behind them.
 MOST_CELLS = 1_000_000
 
@@ -518,8 +520,11 @@ def _nearest_sums(numbers: Ints, weights: Sequence[Fraction], first: Fraction = 
     """Of each row `first` and its numbers times the weights, as the nearest float: 0.3 for three steps of a tenth."""
     whole = lcm(first.denominator, *(one.denominator for one in weights))
     parts, start = [int(one * whole) for one in weights], int(first * whole)
-    rows = numbers[:, : len(parts)].tolist()
-    return np.array([_nearest(start + sum(map(mul, row, parts)), whole) for row in rows], dtype=np.float64)
+    added = numbers[:, : len(parts)]
+    largest = int(np.abs(added).max(initial=0)) * sum(map(abs, parts)) + abs(start)
+    if max(largest, whole) <= _EXACT_IN_FLOATS:
+        return (added.astype(np.int64) @ np.array(parts, dtype=np.int64) + start) / float(whole)
+    return np.array([_nearest(start + sum(map(mul, row, parts)), whole) for row in added.tolist()], dtype=np.float64)
 
 
 def _nearest(numerator: int, denominator: int) -> float:
