@@ -122,7 +122,6 @@ REFUSED = {
     f"{CALL}, within := 'numbers')": "has not the type",
     f"{CALL}, within := 'words')": "has not the type",
     f"{CALL}, suppress_cells := true, within := 'finer')": "leave categorical, bands",
-    f"k_anonymize('people', {QI}, categorical := ['city'], bands := {{{AGES}}}, within := 'finer')": "city_set",
     f"{CALL}, within := 'elsewhere')": "is no release of this table",
 }
 

@@ -99,7 +99,13 @@ def test_criteria_are_part_of_the_search(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n))
     k, kind = data.draw(st.integers(2, 3)), data.draw(st.sampled_from(["distinct", "entropy", "recursive", "t"]))
     suppress = data.draw(st.sampled_from([0, n // 3])) if kind == "distinct" else 0
-    asked: int | Fraction | None = {"distinct": 2, "entropy": Fraction(3, 2), "recursive": 2, "t": None}[kind]
+    least_values: dict[str, int | Fraction | None] = {
+        "distinct": 2,
+        "entropy": Fraction(3, 2),
+        "recursive": 2,
+        "t": None,
+    }
+    asked = least_values[kind]
     close = Fraction(1, 3) if kind == "t" else None
     c = Fraction(2) if kind == "recursive" else None
     wanted = PrivacyCriteria(k, asked, close, diversity="distinct" if kind == "t" else kind, c=c)
