@@ -16,6 +16,7 @@ from duckanon.releases.divided import divided
 from duckanon.releases.exclusions import excludes
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.measures import Number
+from duckanon.releases.noise import columns_of
 from duckanon.releases.numbers import rounding
 from duckanon.releases.plan_conditions import COVARIANCE, SUMMED
 from duckanon.releases.plan_measures import PlannedMeasures
@@ -34,7 +35,10 @@ from duckanon.releases.statistics import (
     in_words,
 )
 from duckanon.releases.within_units import Derived
+from duckanon.rewrite.algebra.bounds import truncation
+from duckanon.rewrite.algebra.constants import ZONED, literal
 from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
@@ -60,7 +64,7 @@ class Plan(PlannedMeasures):
     def over(self) -> Over:
         names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
-        keys = [self._key(one) for one in self._found.keys]
+        keys = [self._typed_key(one) for one in self._found.keys]
         told = self.told
         return Over(
             source,
@@ -69,6 +73,17 @@ class Plan(PlannedMeasures):
             ends=lambda at, side: told[at].end(side),
             quotient=lambda rows: divided(told[rows.above], told[rows.below], rows),
         )
+
+    def _typed_key(self, expr: Expr) -> str:
+        """A key over the answer, of DuckDB's type: in later versions starts of days and months are TIMESTAMPs."""
+        key, cut = self._key(expr), truncation(expr)
+        if cut is None or any(self._types.get(one) == ZONED for one in columns_of(expr)):
+            return key
+        try:
+            kind = scalar(expr, self._types, self._context.today)[1]
+        except NotTotal:
+            return key
+        return f"date_trunc({literal(cut[0])}, {key})" if kind == "DATE" else key
 
     @cached_property
     def told(self) -> list[Told]:

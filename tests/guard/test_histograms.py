@@ -21,12 +21,13 @@ _MADE = """
   CREATE TABLE t AS SELECT i AS unit, CASE WHEN i % 13 > 0 THEN i * 7 % 91 END AS age,
     (i * 37 % 5001 / 100)::DECIMAL(6, 2) AS pay, CASE WHEN i % 5 > 0 THEN i % 3 = 0 END AS paid,
     (i * 37 % 2000 - 1000) / 8 AS score, TIMESTAMP '2020-01-01' + INTERVAL (i * 11) HOUR AS came,
-    DATE '2020-01-01' + (i % 700)::INTEGER AS day,
+    DATE '2020-01-01' + (i % 700)::INTEGER AS day, DATE '2020-01-01' + (i % 90)::INTEGER AS listed,
     DATE '2020-01-01' + i::INTEGER AS far, CASE WHEN i % 7 > 0 THEN repeat('ä', (i % 90)::INTEGER) END AS word,
     (i % 8 / 8)::DECIMAL(18, 18) AS part, ['a', 'b'][1 + i % 2] AS kind, i % 40 AS free, i % 3 AS secret
   FROM range(2000) r(i);
-  SELECT protect('t', privacy_unit := 'unit', rows_per_unit := 1, epsilon := 1000, per_query := 1, public := ['kind'],
-    drop := ['secret'], domains := {'kind': ['a', 'b']}, bounds := {'age': [0, 90], 'pay': [0, 50, 0.01],
+  SELECT protect('t', privacy_unit := 'unit', rows_per_unit := 1, epsilon := 1000, per_query := 1,
+    public := ['kind', 'listed'], drop := ['secret'], domains := {'kind': ['a', 'b'],
+      'listed': {'from': DATE '2020-01-01', 'to': DATE '2020-03-31'}}, bounds := {'age': [0, 90], 'pay': [0, 50, 0.01],
       'score': [-125, 125, 0.125], 'part': [0, 0.875, 0.125], 'came': [TIMESTAMP '2020-01-01', TIMESTAMP '2022-12-31'],
       'day': [DATE '2020-01-01', DATE '2021-11-30'],
       'far': [DATE '1900-01-01', DATE '2099-12-31'], 'word': [0, 200], 'secret': [0, 2]});
@@ -127,6 +128,30 @@ def _day(value: Any) -> Any:
     return value.date() if hasattr(value, "date") and value.time() == time() else value
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT date_trunc('month', came) AS k, count(*) FROM t GROUP BY k",
+        "SELECT date_trunc('week', day) AS k, count(*) FROM t GROUP BY k",
+        "SELECT date_trunc('day', came) AS k, count(*) FROM t GROUP BY 1 ORDER BY 1 DESC LIMIT 2",
+        "SELECT date_trunc('year', day)::DATE AS k, count(*) FROM t GROUP BY k",
+        "SELECT date_trunc('hour', came) AS k, count(*) FROM t GROUP BY k",
+        "SELECT date_trunc('quarter', listed) AS k, count(*) FROM t GROUP BY k",
+        "SELECT k, count(*) FROM (SELECT unit, date_trunc('month', min(came)) AS k FROM t GROUP BY unit) GROUP BY k",
+        "SELECT k - lag(k) OVER (ORDER BY k) AS k FROM (SELECT date_trunc('year', day) k, count(*) FROM t GROUP BY 1)",
+    ],
+)
+def test_a_start_has_the_type_that_is_described(
+    both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], sql: str
+) -> None:
+    """Clients that prepare a statement read its rows by the types that were described."""
+    con, plain = both
+    (described,) = [kind for name, kind, *_ in con.execute(f"DESCRIBE {sql}").fetchall() if name == "k"]
+    (own,) = [kind for name, kind, *_ in plain.execute(f"DESCRIBE {sql}").fetchall() if name == "k"]
+    answers = (con.execute(sql), con.execute(f"SELECT * FROM ({sql}) LIMIT 0"))
+    assert {described, *(str(one.description[0][1]) for one in answers)} == {own}
+
+
 @pytest.mark.parametrize("aggregate", ["bool_or(returned)", "bool_and(returned)", "max(returned)", "min(returned)"])
 def test_truth_values_of_a_unit_stay_truth_values(
     both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], aggregate: str
@@ -199,14 +224,14 @@ def test_what_lies_outside_counts_in_the_first_or_the_last_row(
     ("key", "said"),
     [
         ("date_trunc('second', came)", "at most 1,000,000 values, and .* has 94,"),
-        ("free // 10", "Counts are told by columns that the policy calls public \\(kind\\)"),
+        ("free // 10", "Counts are told by columns that the policy calls public \\(kind, listed\\)"),
         ("secret // 2", "lets nothing out that depends on secret"),
         ("date_trunc('second', came)", "at most 1,000,000 values"),
-        ("free", "calls public \\(kind\\)"),
+        ("free", "calls public \\(kind, listed\\)"),
         ("secret", "lets nothing out that depends on secret"),
         # It is counted in steps of an eighth.
-        ("score", "calls public \\(kind\\)"),
-        ("part", "calls public \\(kind\\)"),
+        ("score", "calls public \\(kind, listed\\)"),
+        ("part", "calls public \\(kind, listed\\)"),
     ],
 )
 def test_what_is_refused(both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str, said: str) -> None:

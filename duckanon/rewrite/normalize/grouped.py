@@ -176,7 +176,7 @@ class Grouped:
         if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
             # Without it the order of the rows would be left to threads. A total is NULL where a key may be NULL, too.
             total = [f"grouping({', '.join(over.keys)})"] if self.has_sets else []
-            new = new.order_by(*over.keys, *total)
+            new = new.order_by(*over.keys, *total, dialect=DIALECT)
         return new
 
     def intervals(self, over: Over, widths: Sequence[str | None]) -> list[tuple[int, str]]:
