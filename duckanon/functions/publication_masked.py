@@ -20,7 +20,7 @@ from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
 from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
 from duckanon.functions.publication_sums import amount, check_summed, check_sums
 from duckanon.functions.schema import is_number
-from duckanon.functions.suppressed_tables import LEVELS, Margin, margins
+from duckanon.functions.suppressed_tables import BY_LEVEL, Margin, form, level_columns
 
 
 def check_masked(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -52,15 +52,17 @@ def _check_columns(candidate: Candidate, more: Sequence[str], way: str) -> None:
 def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     terms = candidate.terms
     hidden = terms.suppressed or ""
-    named = {fold(name) for name in candidate.columns}
-    levels = LEVELS if set(LEVELS) <= named else ()
+    levels = level_columns(candidate.columns)
     _check_columns(candidate, [*levels, terms.value or "", hidden], "publish what suppress gives without audit := true")
     if next(kind for name, kind in candidate.columns.items() if fold(name) == fold(hidden)) != "BOOLEAN":
         raise InvalidInput(f'Column "{hidden}" must hold true or false: whether a cell is suppressed.')
+    for name, kind in candidate.columns.items():
+        if fold(name) == BY_LEVEL and BY_LEVEL in levels and not kind.endswith("[]"):
+            raise InvalidInput(f'Column "{name}" must hold lists of levels: publish what suppress gives.')
     if terms.sum is not None:
         check_summed(con, candidate)
-    every = margins(con, candidate.release, named, terms.variables)
-    found = [cell for one in every for cell in _cells(con, candidate, one)]
+    made = form(con, candidate.release, candidate.columns, terms.variables)
+    found = [cell for one in made.margins for cell in _cells(con, candidate, one)]
     wrong = sum(not is_right for is_right in found)
     if wrong:
         raise InvalidInput(
@@ -69,7 +71,7 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
             "is zero. Make the release again from the table as it is."
         )
     if terms.sum is not None:
-        check_sums(con, candidate, every)
+        check_sums(con, candidate, made)
 
 
 def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
@@ -77,7 +79,8 @@ def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     terms = candidate.terms
     if terms.suppressed is None:
         return terms.kind == "shares"
-    totals = [one.levels for one in margins(con, candidate.release, candidate.columns, terms.variables) if one.total]
+    made = form(con, candidate.release, candidate.columns, terms.variables)
+    totals = [f"({one.levels})" for one in made.margins if one.total]
     ((hidden,),) = con.execute(
         f"SELECT system.main.count(*) FROM {candidate.release} "
         f"WHERE {identifier(terms.suppressed)} AND ({' OR '.join([*totals, 'false'])})"
