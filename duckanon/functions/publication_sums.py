@@ -29,8 +29,8 @@ from duckanon.errors import InvalidInput
 from duckanon.functions.publication_numbers import kind_of
 from duckanon.functions.schema import is_number
 from duckanon.functions.sqltext import unit_of
-from duckanon.functions.summed_systems import Cells, Place, place
-from duckanon.functions.suppressed_tables import Form, Margin
+from duckanon.functions.summed_systems import Cells
+from duckanon.functions.suppressed_tables import Form, Margin, Place, place
 
 if TYPE_CHECKING:
     from duckanon.engines.suppression.problem import Problem

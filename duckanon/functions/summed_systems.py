@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.suppressed_tables import Form, Hierarchies
+from duckanon.functions.suppressed_tables import Form, Hierarchies, Node, Place, above
 
 if TYPE_CHECKING:
     from duckanon.engines.suppression.system import Layout
@@ -27,15 +27,6 @@ Ints = npt.NDArray[np.int64]
 
 # Larger tables take minutes to audit.
 MOST_CELLS = 20_000
-
-# A node of a dimension: the variables that identify it, and their values as text. A cell has one in each dimension.
-Node = tuple[tuple[str, ...], tuple[str | None, ...]]
-Place = tuple[Node, ...]
-
-
-def place(nodes: Sequence[Sequence[str]], values: Mapping[str, str | None]) -> Place:
-    """The place with these values of the variables that identify it in each dimension."""
-    return tuple((tuple(node), tuple(values[name] for name in node)) for node in nodes)
 
 
 @dataclass(frozen=True)
@@ -73,20 +64,13 @@ def _dimension(lists: Hierarchies, nodes: Sequence[Node]) -> Dimension:
     from duckanon.engines.suppression.table import Dimension
 
     number = {node: at for at, node in enumerate(nodes)}
-    whole = {name for one in lists for name in one}
-    found = []
-    for one in lists:
-        parents = np.full(len(nodes), -1, dtype=np.int64)
-        for at, (names, values) in enumerate(nodes):
-            level = len(one) if set(names) == whole else len(names)
-            if not names or (names != one[:level] and set(names) != whole):
-                continue
-            shown = dict(zip(names, values, strict=True))
-            (above,) = place([one[: level - 1]], shown)
-            if above not in number:
+    found = np.full((len(lists), len(nodes)), -1, dtype=np.int64)
+    for at, node in enumerate(nodes):
+        for hierarchy, total in enumerate(above(lists, node)):
+            if total is not None and total not in number:
                 raise _not_whole()
-            parents[at] = number[above]
-        found.append(parents)
+            if total is not None:
+                found[hierarchy, at] = number[total]
     return Dimension.of(len(nodes), *found)
 
 

@@ -7,8 +7,9 @@ there is one margin. Lists that end in the same column are hierarchies over one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -22,6 +23,9 @@ BY_LEVEL = "by_level"
 Levels = tuple[int | None, ...]
 # The columns of each hierarchy of a dimension, the widest first.
 Hierarchies = tuple[tuple[str, ...], ...]
+# A node of a dimension: the variables that identify it, and their values. A cell has one in each dimension.
+Node = tuple[tuple[str, ...], tuple[Any, ...]]
+Place = tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -46,15 +50,33 @@ class Margin:
 
 @dataclass(frozen=True)
 class Form:
-    """What a suppressed table is made of. margins: the smallest first."""
+    """What a suppressed table is made of. margins: the smallest first. nodes: of each, by its levels."""
 
     dimensions: tuple[Hierarchies, ...]
     margins: tuple[Margin, ...]
+    nodes: Mapping[Levels, tuple[tuple[str, ...], ...]]
 
     @property
     def tables(self) -> list[Margin]:
         """The margins that have no parts: each is the inside of a table, whose totals are the others within it."""
         return [one for one in self.margins if not one.total]
+
+
+def place(nodes: Sequence[Sequence[str]], values: Mapping[str, Any]) -> Place:
+    """The place with these values of the variables that identify it in each dimension."""
+    return tuple((tuple(node), tuple(values[name] for name in node)) for node in nodes)
+
+
+def above(lists: Hierarchies, node: Node) -> list[Node | None]:
+    """The node of which one is a part, in each hierarchy of its dimension; None where it is in another."""
+    names, values = node
+    shown, whole = dict(zip(names, values, strict=True)), {name for one in lists for name in one}
+    found: list[Node | None] = []
+    for one in lists:
+        level = len(one) if set(names) == whole else len(names)
+        inside = bool(names) and (set(names) == whole or names == one[:level])
+        found.append(place([one[: level - 1]], shown)[0] if inside else None)
+    return found
 
 
 def level_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -73,19 +95,30 @@ def form(con: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str], 
     """
     named = level_columns(columns)
     if not named:
-        return Form(tuple(((name,),) for name in variables), (Margin("true", False, tuple((v,) for v in variables)),))
+        return Form(
+            tuple(((name,),) for name in variables), (Margin("true", False, tuple((v,) for v in variables)),), {}
+        )
     listed = ", ".join(map(identifier, named))
     found = con.execute(f"SELECT DISTINCT {listed} FROM {relation}").fetchall()
-    every = [(*one[:2], *(one[2] or ())) if len(one) > 2 else one for one in found]
-    if not every or len({len(one) for one in every}) > 1:
+    return form_of(list(map(levels_of, found)), variables)
+
+
+def levels_of(row: Sequence[Any]) -> Levels:
+    """The levels of a cell in all lists, from the columns that say them."""
+    row_level, col_level, *by_level = row
+    return (row_level, col_level, *((by_level[0] or ()) if by_level else ()))
+
+
+def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bool = False) -> Form:
+    """The same from all levels that occur. Raises InvalidInput.
+
+    in_answer: whether variables come in the order of the answer's columns, which has those of a dimension together.
+    """
+    if len({len(one) for one in levels}) != 1:
         raise _no_levels()
-    return form_of(every, variables)
-
-
-def form_of(levels: Sequence[Levels], variables: Sequence[str]) -> Form:
-    """The same from all levels that occur. Raises InvalidInput."""
     groups = _groups(levels)
-    dimensions = _lists(groups, levels, variables)
+    order = [at for group in groups for at in group]
+    dimensions = _lists(groups, order if in_answer else sorted(order), levels, variables)
     nodes = {
         row: tuple(_node(lists, [row[at] for at in group]) for lists, group in zip(dimensions, groups, strict=True))
         for row in levels
@@ -95,7 +128,7 @@ def form_of(levels: Sequence[Levels], variables: Sequence[str]) -> Form:
         Margin(margin.levels, any(margin.within(other) for other in whole.values() if other != margin), margin.nodes)
         for margin in whole.values()
     ]
-    return Form(tuple(dimensions), tuple(sorted(margins, key=lambda one: (len(one.variables), one.levels))))
+    return Form(tuple(dimensions), tuple(sorted(margins, key=lambda one: (len(one.variables), one.levels))), nodes)
 
 
 def _groups(levels: Sequence[Levels]) -> list[list[int]]:
@@ -109,12 +142,16 @@ def _groups(levels: Sequence[Levels]) -> list[list[int]]:
     return list(found.values())
 
 
-def _lists(groups: Sequence[Sequence[int]], levels: Sequence[Levels], variables: Sequence[str]) -> list[Hierarchies]:
-    """The columns of each list, by dimension. The last one of several lists stands in variables once."""
+def _lists(
+    groups: Sequence[Sequence[int]], order: Sequence[int], levels: Sequence[Levels], variables: Sequence[str]
+) -> list[Hierarchies]:
+    """The columns of each list, by dimension. The last one of several lists stands in variables once.
+
+    order: of the lists in variables.
+    """
     shares = {at: group[0] for group in groups if any(all(row[at] for at in group) for row in levels) for at in group}
     sizes = {
-        at: max(one for row in levels if (one := row[at]) is not None) - (shares.get(at, at) != at)
-        for at in sorted(at for group in groups for at in group)
+        at: max(one for row in levels if (one := row[at]) is not None) - (shares.get(at, at) != at) for at in order
     }
     if sum(sizes.values()) != len(variables):
         raise InvalidInput(
