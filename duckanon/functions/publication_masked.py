@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 from duckanon.catalog.names import fold, identifier
-from duckanon.catalog.publication import Candidate, Perturbation
+from duckanon.catalog.publication import Candidate, Perturbation, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
 from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
@@ -59,7 +59,7 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
     for name, kind in candidate.columns.items():
         if fold(name) == BY_LEVEL and BY_LEVEL in levels and not kind.endswith("[]"):
             raise InvalidInput(f'Column "{name}" must hold lists of levels: publish what suppress gives.')
-    if terms.sum is not None:
+    if terms.summed:
         check_summed(con, candidate)
     made = form(con, candidate.release, candidate.columns, terms.variables)
     found = [cell for one in made.margins for cell in _cells(con, candidate, one)]
@@ -67,11 +67,18 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
     if wrong:
         raise InvalidInput(
             f"{wrong} of the {len(found)} cells neither are suppressed nor hold what {candidate.label} has: the "
-            f"{'number of its records' if terms.sum is None else 'sum of ' + terms.sum}, where a cell that is missing "
+            f"{_measure(terms)}, where a cell that is missing "
             "is zero. Make the release again from the table as it is."
         )
-    if terms.sum is not None:
+    if terms.summed:
         check_sums(con, candidate, made)
+
+
+def _measure(terms: Terms) -> str:
+    """What a cell shows, in words."""
+    if terms.sum is None:
+        return "number of its records" if terms.weight is None else f"sum of {terms.weight}"
+    return f"sum of {terms.sum}" + ("" if terms.weight is None else f" weighted by {terms.weight}")
 
 
 def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
@@ -112,7 +119,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     if listed > MOST:
         raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    measure = "system.main.count(*)" if terms.sum is None else f"system.main.sum({amount(candidate)})"
+    measure = "system.main.count(*)" if not terms.summed else f"system.main.sum({amount(candidate)})"
     counted = f"SELECT {', '.join([*keys, f'{measure} AS _dk_n'])} FROM {candidate.of}{by}"
     shown = f"SELECT {', '.join([*keys, f'CAST({value} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
     cells = con.execute(f"SELECT coalesce(_dk_n, 0), _dk_p, _dk_hidden FROM {matched(counted, shown, keys)}").fetchall()

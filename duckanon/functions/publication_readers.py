@@ -107,7 +107,7 @@ class Readers:
             return
         columns = table.columns if isinstance(table, Earlier) else tuple(self.candidate.columns)
         made = form(self.con, relation, columns, table.variables)
-        if table.sum is not None and len(made.tables) > 1:
+        if table.summed and len(made.tables) > 1:
             yield self._summed(table.variables, f"{name}_s", records)
         for at, margin in enumerate(made.margins):
             scope = self._places(margin.variables)

@@ -30,7 +30,7 @@ from duckanon.functions.publication_numbers import kind_of
 from duckanon.functions.schema import is_number
 from duckanon.functions.sqltext import unit_of
 from duckanon.functions.summed_systems import Cells
-from duckanon.functions.suppressed_tables import Form, Margin, Place, place
+from duckanon.functions.suppressed_tables import Form, Margin, Place, place, weighted
 
 if TYPE_CHECKING:
     from duckanon.engines.suppression.problem import Problem
@@ -45,26 +45,35 @@ _MOST_UNITS = 2**45
 
 
 def amount(candidate: Candidate) -> str:
-    """What a record adds to its cell, as SQL: NULL where it has more decimals than the release."""
-    name = identifier(candidate.terms.sum or "")
+    """What a record adds to its cell, as SQL: NULL where it has more decimals than the release.
+
+    What is weighted is rounded to these.
+    """
+    terms = candidate.terms
+    if terms.weight is not None:
+        return weighted(terms.weight, terms.sum, _digits(candidate))
+    name = identifier(terms.sum or "")
     kept = f"TRY_CAST({name} AS DECIMAL(28, {_digits(candidate)}))"
     return f"CASE WHEN TRY_CAST({name} AS DECIMAL(38, 18)) = {kept} THEN {kept} END"
 
 
 def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     """Raises InvalidInput for a column that cannot be summed, or whose values are not what sums are made of."""
-    name, label = candidate.terms.sum or "", candidate.label
-    if fold(name) not in {fold(one) for one in candidate.source} or not is_number(kind_of(candidate, name)):
-        raise InvalidInput(f'{label} has no column "{name}" of numbers: name the column that is summed, as in sum := '
-                           "'turnover'.")  # fmt: skip
+    terms, label = candidate.terms, candidate.label
+    for name in terms.summed:
+        if fold(name) not in {fold(one) for one in candidate.source} or not is_number(kind_of(candidate, name)):
+            way = "weight := 'w'" if name == terms.weight else "sum := 'turnover'"
+            raise InvalidInput(
+                f'{label} has no column "{name}" of numbers: name the column that is summed, as in {way}.'
+            )
     ((flawed, total),) = con.execute(
         f"SELECT system.main.count(*) FILTER (WHERE (x >= 0) IS NOT true), coalesce(system.main.sum(x), 0) FROM "
         f"(SELECT {amount(candidate)} AS x FROM {candidate.of})"
     ).fetchall()
     if flawed:
         raise InvalidInput(
-            f'Column "{name}" holds NULL, negative numbers, or more decimals than the release: publish sums of a '
-            "column that suppress takes, with the same digits."
+            f'Column "{" or ".join(terms.summed)}" holds NULL, negative numbers, or more decimals than the release: '
+            "publish sums of a column that suppress takes, with the same digits."
         )
     if total * 10 ** _digits(candidate) > _MOST_UNITS:
         raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
@@ -74,9 +83,9 @@ def check_values_unknown(candidate: Candidate) -> None:
     """Raises InvalidInput where sums of a column meet other publications about that column's values."""
     tables: list[Earlier | Terms] = [*candidate.earlier, candidate.terms]
     named = {fold(name) for one in tables for name in (*one.given, *one.variables)}
-    if candidate.terms.sum is not None:
-        name = candidate.terms.sum
-        others = [one.name for one in candidate.earlier if one.sum is not None and fold(one.sum) == fold(name)]
+    if candidate.terms.summed:
+        name = candidate.terms.summed[0]
+        others = [one.name for one in candidate.earlier if one.summed and fold(one.summed[0]) == fold(name)]
         if others:
             raise InvalidInput(
                 f'{candidate.name} is not published: sums of "{name}" are published already ({", ".join(others)}), and '
@@ -88,10 +97,10 @@ def check_values_unknown(candidate: Candidate) -> None:
                 f"{candidate.name} is not published: a k-anonymous table is published ({', '.join(copies)}), and sums "
                 "are not proven safe together with it."
             )
-    for one in tables:
-        if one.sum is not None and fold(one.sum) in named:
+    for name in (name for one in tables for name in one.summed):
+        if fold(name) in named:
             raise InvalidInput(
-                f'{candidate.name} is not published: "{one.sum}" would be summed in one table and identify the cells '
+                f'{candidate.name} is not published: "{name}" would be summed in one table and identify the cells '
                 "of another, from which sums follow. Leave it out of variables and given."
             )
 

@@ -62,6 +62,16 @@ class Form:
         return [one for one in self.margins if not one.total]
 
 
+def weighted(weight: str, value: str | None, digits: int) -> str:
+    """SQL: what a record adds to a weighted sum, or to a weighted count; NULL where that is no number.
+
+    weight, value: columns.
+    """
+    times = f"TRY_CAST({identifier(weight)} AS DOUBLE)"
+    times += "" if value is None else f" * TRY_CAST({identifier(value)} AS DOUBLE)"
+    return f"TRY_CAST(round({times}, {digits}) AS DECIMAL(28, {digits}))"
+
+
 def place(nodes: Sequence[Sequence[str]], values: Mapping[str, Any]) -> Place:
     """The place with these values of the variables that identify it in each dimension."""
     return tuple((tuple(node), tuple(values[name] for name in node)) for node in nodes)

@@ -46,7 +46,8 @@ class PublishedTable:
 
     value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts. suppressed: the
     column that says which counts are suppressed, where totals may stand among them. max_deviation: of perturbed counts.
-    key, variance, threshold: of a candidate that is to be perturbed. sum: of a candidate with suppressed sums.
+    key, variance, threshold: of a candidate that is to be perturbed. sum, weight: of a candidate with suppressed sums
+    or weighted counts.
     """
 
     tbl: str | None
@@ -61,6 +62,7 @@ class PublishedTable:
     variance: float | None = None
     threshold: int | None = None
     sum: str | None = None
+    weight: str | None = None
 
     @classmethod
     def read(cls, given: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
@@ -74,7 +76,7 @@ class PublishedTable:
                     f'A table has a field "{name}": its fields are {", ".join(_NAMED[:-1])} and {_NAMED[-1]}.'
                 )
         told = {name: fields.get(name) for name in _FIELDS}
-        for name in ("tbl", "value", "suppressed", "key", "sum"):
+        for name in ("tbl", "value", "suppressed", "key", "sum", "weight"):
             if told[name] is not None and (not isinstance(told[name], str) or not told[name]):
                 raise InvalidInput(f"{name} of a table must be a name in quotes, as in {_EXAMPLE}.")
         by = arguments.names(told["vars"], "vars", empty=True)
@@ -110,6 +112,7 @@ class PublishedTable:
             None if told["variance"] is None else float(told["variance"]),
             told["threshold"],
             told["sum"],
+            told["weight"],
         )
 
     @property
@@ -119,8 +122,8 @@ class PublishedTable:
 
 
 _NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "max_deviation")
-# The last four describe candidates of release_audit.
-_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum")
+# The last five describe candidates of release_audit.
+_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight")
 _MOST_DIGITS = 9
 # Combinations of a perturbed table.
 _MOST_CELLS = 3_000_000
@@ -277,7 +280,7 @@ def _tables(given: object) -> tuple[PublishedTable, ...]:
     for one in found:
         if one.tbl is None:
             raise InvalidInput(f"A table has no tbl: name it, as in {_EXAMPLE}.")
-        if one.sum is not None:
+        if one.sum is not None or one.weight is not None:
             raise InvalidInput("table_bounds takes counts and shares, and no sums: leave that table out.")
         if one.value is None and one.given:
             raise InvalidInput(
