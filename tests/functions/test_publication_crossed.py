@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import duckdb
+import numpy as np
 import pytest
 
+from duckanon.catalog.publication import Terms
+from duckanon.functions import publication_readers
+from duckanon.functions.suppressed_tables import Form, form
+from tests.functions import publication_worlds as worlds
 from tests.functions.test_publication_masked import refused, said
 
 RECORDS = """CREATE TABLE records AS SELECT
@@ -111,6 +119,28 @@ def test_sums_without_a_total_of_theirs_are_refused(records: duckdb.DuckDBPyConn
     made(records, LINKED[0] + SUMS)
     records.execute(f"DELETE FROM made WHERE {gone}").fetchall()
     assert "lacks cells or totals" in refused(records, publish(ALL, ", sum := 'turnover'"))
+
+
+def test_an_audit_that_forgets_all_tables_but_the_first_is_found(
+    own_con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random records number 50, against a list of all records that agree (`publication_worlds`)."""
+
+    def let_out() -> tuple[np.ndarray, list[worlds.Published]]:
+        random = np.random.default_rng(50)
+        counts = worlds.population(random)
+        worlds.filled(own_con, counts, random)
+        order = tuple(str(one) for one in random.permutation(worlds.NAMES))
+        return counts, worlds.let_out(own_con, [Terms(order, (), "value", suppressed="suppressed")], random)
+
+    def first(*asked: Any) -> Form:
+        found = form(*asked)
+        return replace(found, margins=tuple(one for one in found.margins if one.within(found.tables[0])))
+
+    assert not let_out()[1]
+    monkeypatch.setattr(publication_readers, "form", first)
+    counts, out = let_out()
+    assert len(list(worlds.broken(counts, out))) == 20
 
 
 def test_codes_are_refused(records: duckdb.DuckDBPyConnection) -> None:
