@@ -68,8 +68,8 @@ class SuppressedTable:
         for cell in self.cells:
             for d, lists in enumerate(self.dimensions):
                 for h, sum_of in enumerate(above(lists, cell[d])):
-                    total = (*cell[:d], sum_of, *cell[d + 1 :])
-                    if sum_of is not None and total in self.cells:
+                    total = None if sum_of is None else (*cell[:d], sum_of, *cell[d + 1 :])
+                    if total in self.cells:
                         found.setdefault((total, d, h), []).append(cell)
         return found
 

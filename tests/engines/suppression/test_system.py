@@ -232,7 +232,7 @@ def test_what_tables_of_two_leave_open_a_table_of_three_may_not() -> None:
     """By the equations of the linked tables alone, all cells of a and b are open; with their parts they follow."""
     eight = np.array([0, 1, 1, 0, 1, 0, 0, 1])
     system, whole = with_eight(eight)
-    hidden = (system.places[:, :2] > 0).all(axis=1)
+    hidden = np.asarray((system.places[:, :2] > 0).all(axis=1))
     alone = intervals(
         Published.of(system, hidden, np.zeros(system.cells, int), np.full(system.cells, np.inf)),
         np.flatnonzero(hidden).tolist(),

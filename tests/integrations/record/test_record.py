@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import duckanon
 from duckanon.errors import InvalidInput
+from duckanon.functions.suppressed_tables import Place
 from duckanon.integrations.record.certificates import certificate, check
 from duckanon.integrations.record.suppressed_files import SuppressedTable, suppressed_table
 from tests.amounts import many
@@ -168,7 +170,7 @@ def table(counts: np.ndarray, hidden: np.ndarray) -> SuppressedTable:
     nodes = [
         [((), ()), *((names, (at,)) for at in range(size))] for names, size in zip(named, counts.shape, strict=True)
     ]
-    cells = {
+    cells: dict[Place, int | None] = {
         (row, col): None if hidden[i, j] else int(whole[i, j])
         for (i, row), (j, col) in product(enumerate(nodes[0]), enumerate(nodes[1]))
     }
@@ -176,16 +178,15 @@ def table(counts: np.ndarray, hidden: np.ndarray) -> SuppressedTable:
 
 
 @pytest.mark.parametrize(("call", "by"), [LINKED, TWICE])
-def test_certificates_of_further_dimensions_hierarchies_and_linked_tables(
-    own_con: duckdb.DuckDBPyConnection, call: str, by: list[str]
-) -> None:
+def test_certificates_of_further_dimensions_hierarchies_and_linked_tables(call: str, by: list[str]) -> None:
     """As wide as the audit of suppress says."""
-    own_con.execute(RECORDS).fetchall()
-    own_con.execute(f"CREATE TABLE audited AS FROM suppress('records', {call}, audit := true)").fetchall()
-    own_con.execute("CREATE TABLE made AS SELECT * EXCLUDE (status, true_value, lower, upper) FROM audited").fetchall()
-    one = suppressed_table(own_con, "made")
+    with duckanon.connect() as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(f"CREATE TABLE audited AS FROM suppress('records', {call}, audit := true)").fetchall()
+        con.execute("CREATE TABLE made AS SELECT * EXCLUDE (status, true_value, lower, upper) FROM audited").fetchall()
+        one = suppressed_table(con, "made")
+        true = con.execute("SELECT true_value, upper - lower FROM audited WHERE suppressed").fetchall()
     assert one is not None
-    true = own_con.execute("SELECT true_value, upper - lower FROM audited WHERE suppressed").fetchall()
     assert len(true) == len(one.hidden) > len(by) - 1
     assert one.equations.hold([value for value, _ in true])
     assert certificate(one)["least_width"] == min(width for _, width in true)
