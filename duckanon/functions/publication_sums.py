@@ -187,8 +187,8 @@ def _problem(small: int, cells: Cells, found: Sequence[_Cell], joint: Joint | No
     if joint is not None:
         parts = (0, len(joint.units))
         more = with_parts(more, joint.units, joint.sums)
-        primary, lower, upper = (np.pad(one, parts) for one in (demanded.primary, demanded.lower, demanded.upper))
-        demanded = Levels(primary.astype(bool), lower.astype(np.int64), upper.astype(np.int64))
+        lower, upper = (np.pad(one, parts).astype(np.int64) for one in (demanded.lower, demanded.upper))
+        demanded = Levels(upper > 0, lower, upper)
     return problem(more, demanded, hidden=np.arange(more.cells) >= table.cells)
 
 

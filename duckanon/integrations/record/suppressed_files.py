@@ -68,7 +68,9 @@ class SuppressedTable:
         for cell in self.cells:
             for d, lists in enumerate(self.dimensions):
                 for h, sum_of in enumerate(above(lists, cell[d])):
-                    total = None if sum_of is None else (*cell[:d], sum_of, *cell[d + 1 :])
+                    if sum_of is None:
+                        continue
+                    total = (*cell[:d], sum_of, *cell[d + 1 :])
                     if total in self.cells:
                         found.setdefault((total, d, h), []).append(cell)
         return found

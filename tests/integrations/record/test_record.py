@@ -184,6 +184,7 @@ def test_certificates_of_further_dimensions_hierarchies_and_linked_tables(call: 
         con.execute(RECORDS).fetchall()
         con.execute(f"CREATE TABLE audited AS FROM suppress('records', {call}, audit := true)").fetchall()
         con.execute("CREATE TABLE made AS SELECT * EXCLUDE (status, true_value, lower, upper) FROM audited").fetchall()
+        assert isinstance(con, duckanon.Connection)
         one = suppressed_table(con, "made")
         true = con.execute("SELECT true_value, upper - lower FROM audited WHERE suppressed").fetchall()
     assert one is not None
