@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.suppression import covering
+from duckanon.engines.suppression import audit, covering
 from duckanon.engines.suppression import suppress as search
 from duckanon.engines.suppression.attacker import Target
 from duckanon.engines.suppression.audit import Published, Witness, witnessed
@@ -133,3 +133,12 @@ def test_an_audit_seeks_what_no_witness_shows() -> None:
     assert (further.lower[0], further.upper[0]) == (1, 1)
     with pytest.raises(InvalidInput, match="No table agrees"):
         witnessed(shown, base + CELL.size, (), CELL, base[CELL], base[CELL])
+
+
+@pytest.mark.parametrize(("most", "upper"), [(4, 2), (3, 1)])
+def test_large_blocks_are_searched_for_few_ends(monkeypatch: pytest.MonkeyPatch, most: int, upper: int) -> None:
+    """A block of four cells, and one end."""
+    monkeypatch.setattr(audit, "_SOUGHT", 3)
+    monkeypatch.setattr(audit, "_MOST_SOUGHT", most)
+    shown, base = published()
+    assert witnessed(shown, base, (), CELL, base[CELL], np.array([2])).upper[0] == upper
