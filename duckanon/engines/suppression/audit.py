@@ -29,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 
 # Blocks of more cells are searched for tables that no witness leads to only where few ends are left, as each takes some
 # ten seconds: up to so many ends times cells. What is not shown counts as narrow.
-_SOUGHT, _MOST_SOUGHT = 8000, 200_000
+_SOUGHT, _MOST_SOUGHT = 8000, 400_000
 # Duals are taken to the nearest 1 / _DENOMINATOR.
 _DENOMINATOR = 720720
 
