@@ -30,7 +30,8 @@ class Terms:
     variables, given, value: of a table of counts or of shares; no value: a k-anonymous table. digits, base: how its
     numbers were rounded. accept_changes: publish although the records have changed since an earlier publication.
     suppressed: the column that says which numbers are suppressed. sum: the column of the protected table that these add
-    up; None: they count records. perturbation: how counts were changed by cell key.
+    up; None: they count records. weight: the column of the weights of what is added up. perturbation: how counts were
+    changed by cell key.
     width: how far apart the least and the largest count must be that readers hold for possible, where it is small.
     hierarchies: of a k-anonymous table: columns that it has as labels, and the tables of their hierarchies, as written.
     """
@@ -46,6 +47,7 @@ class Terms:
     width: int = 1
     sum: str | None = None
     hierarchies: tuple[tuple[str, str], ...] = ()
+    weight: str | None = None
 
     @property
     def kind(self) -> str:
@@ -65,7 +67,12 @@ class Terms:
     @property
     def read(self) -> tuple[str, ...]:
         """The columns of the protected table from which it can be computed."""
-        return self.columns if self.sum is None else (*self.columns, self.sum)
+        return (*self.columns, *self.summed)
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The columns whose products it adds up; none where it counts records. The first is what it is about."""
+        return tuple(name for name in (self.sum, self.weight) if name is not None)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Earlier:
     """An earlier publication of the same table. copy: its full name in SQL; None if it was withdrawn.
 
     columns: of the copy. same: whether the records are still those from which it was made. content: a hash of the copy.
-    suppressed, perturbation, width, sum: as in Terms.
+    suppressed, perturbation, width, sum, weight: as in Terms.
     """
 
     name: str
@@ -90,11 +97,17 @@ class Earlier:
     perturbation: Perturbation | None = None
     width: int = 1
     sum: str | None = None
+    weight: str | None = None
 
     @property
     def read(self) -> tuple[str, ...]:
         """The columns of the protected table from which it can be computed."""
-        return (*self.given, *self.variables, *([] if self.sum is None else [self.sum]))
+        return (*self.given, *self.variables, *self.summed)
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """As in Terms."""
+        return tuple(name for name in (self.sum, self.weight) if name is not None)
 
     @property
     def exact(self) -> bool:

@@ -139,7 +139,7 @@ def follows(candidate: Candidate, one: Earlier) -> bool:
 def _as_said(terms: Terms, one: Earlier) -> bool:
     same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
     same &= (terms.suppressed, terms.perturbation) == (one.suppressed, one.perturbation)
-    same &= terms.sum == one.sum
+    same &= (terms.sum, terms.weight) == (one.sum, one.weight)
     return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
 
 

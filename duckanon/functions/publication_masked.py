@@ -14,13 +14,13 @@ import duckdb
 import numpy as np
 
 from duckanon.catalog.names import fold, identifier
-from duckanon.catalog.publication import Candidate, Perturbation
+from duckanon.catalog.publication import Candidate, Perturbation, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
 from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
 from duckanon.functions.publication_sums import amount, check_summed, check_sums
 from duckanon.functions.schema import is_number
-from duckanon.functions.suppressed_tables import LEVELS, Margin, margins
+from duckanon.functions.suppressed_tables import BY_LEVEL, Margin, form, level_columns
 
 
 def check_masked(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -52,24 +52,33 @@ def _check_columns(candidate: Candidate, more: Sequence[str], way: str) -> None:
 def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     terms = candidate.terms
     hidden = terms.suppressed or ""
-    named = {fold(name) for name in candidate.columns}
-    levels = LEVELS if set(LEVELS) <= named else ()
+    levels = level_columns(candidate.columns)
     _check_columns(candidate, [*levels, terms.value or "", hidden], "publish what suppress gives without audit := true")
     if next(kind for name, kind in candidate.columns.items() if fold(name) == fold(hidden)) != "BOOLEAN":
         raise InvalidInput(f'Column "{hidden}" must hold true or false: whether a cell is suppressed.')
-    if terms.sum is not None:
+    for name, kind in candidate.columns.items():
+        if fold(name) == BY_LEVEL and BY_LEVEL in levels and not kind.endswith("[]"):
+            raise InvalidInput(f'Column "{name}" must hold lists of levels: publish what suppress gives.')
+    if terms.summed:
         check_summed(con, candidate)
-    every = margins(con, candidate.release, named, terms.variables)
-    found = [cell for one in every for cell in _cells(con, candidate, one)]
+    made = form(con, candidate.release, candidate.columns, terms.variables)
+    found = [cell for one in made.margins for cell in _cells(con, candidate, one)]
     wrong = sum(not is_right for is_right in found)
     if wrong:
         raise InvalidInput(
             f"{wrong} of the {len(found)} cells neither are suppressed nor hold what {candidate.label} has: the "
-            f"{'number of its records' if terms.sum is None else 'sum of ' + terms.sum}, where a cell that is missing "
+            f"{_measure(terms)}, where a cell that is missing "
             "is zero. Make the release again from the table as it is."
         )
-    if terms.sum is not None:
-        check_sums(con, candidate, every)
+    if terms.summed:
+        check_sums(con, candidate, made)
+
+
+def _measure(terms: Terms) -> str:
+    """What a cell shows, in words."""
+    if terms.sum is None:
+        return "number of its records" if terms.weight is None else f"sum of {terms.weight}"
+    return f"sum of {terms.sum}" + ("" if terms.weight is None else f" weighted by {terms.weight}")
 
 
 def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
@@ -77,7 +86,8 @@ def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     terms = candidate.terms
     if terms.suppressed is None:
         return terms.kind == "shares"
-    totals = [one.levels for one in margins(con, candidate.release, candidate.columns, terms.variables) if one.total]
+    made = form(con, candidate.release, candidate.columns, terms.variables)
+    totals = [f"({one.levels})" for one in made.margins if one.total]
     ((hidden,),) = con.execute(
         f"SELECT system.main.count(*) FROM {candidate.release} "
         f"WHERE {identifier(terms.suppressed)} AND ({' OR '.join([*totals, 'false'])})"
@@ -109,7 +119,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     if listed > MOST:
         raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    measure = "system.main.count(*)" if terms.sum is None else f"system.main.sum({amount(candidate)})"
+    measure = "system.main.count(*)" if not terms.summed else f"system.main.sum({amount(candidate)})"
     counted = f"SELECT {', '.join([*keys, f'{measure} AS _dk_n'])} FROM {candidate.of}{by}"
     shown = f"SELECT {', '.join([*keys, f'CAST({value} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
     cells = con.execute(f"SELECT coalesce(_dk_n, 0), _dk_p, _dk_hidden FROM {matched(counted, shown, keys)}").fetchall()

@@ -3,7 +3,8 @@
 Rounded counts are taken for exact, and shares for counts where readers know the number of records in every row.
 
 Of a suppressed table they know which cells are suppressed, and that none of these is empty; where noisy counts are
-sold, suppressed totals too. That a pattern costs least, they are not taken to work out.
+sold, suppressed totals too. That a pattern costs least, they are not taken to work out. Where it has sums in several
+linked tables, other records count as possible only if values can give them the same sums.
 
 Of perturbed counts they know the perturbation table, and so what each cell may hold. The audit takes for known which
 cells hold records. Two cells of the same records have the same perturbed count, so different ones tell that their
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Earlier, Perturbation, Terms
 from duckanon.functions.cell_key import ptable_of
-from duckanon.functions.suppressed_tables import Margin, margins
+from duckanon.functions.suppressed_tables import Margin, form
 
 if TYPE_CHECKING:
     from duckanon.engines.tables.released import Released
@@ -105,7 +106,10 @@ class Readers:
             yield counts(name, scope, *records.margin(scope))
             return
         columns = table.columns if isinstance(table, Earlier) else tuple(self.candidate.columns)
-        for at, margin in enumerate(margins(self.con, relation, columns, table.variables)):
+        made = form(self.con, relation, columns, table.variables)
+        if table.summed and len(made.tables) > 1:
+            yield self._summed(table.variables, f"{name}_s", records)
+        for at, margin in enumerate(made.margins):
             scope = self._places(margin.variables)
             if not scope:
                 continue  # the number of all records is known
@@ -117,6 +121,19 @@ class Readers:
             codes, own = np.vstack([codes, empty]), np.concatenate([own, np.zeros(len(empty), dtype=np.int64)])
             within = (0 if len(empty) else 1, UNBOUNDED)
             yield counts(f"{name}_{at}", scope, codes, own, suppressed=rows_in(codes, hidden), within=within)
+
+    def _summed(self, variables: Sequence[str], name: str, records: Records) -> Released:
+        """That the combinations of all variables which hold records do: so no more is asked of other records' values.
+
+        Sums of several tables do not exclude records that have the same counts, and some in all these combinations:
+        with the true sums in each of them, they have the same sums in all tables.
+        """
+        from duckanon.engines.tables.released import UNBOUNDED, counts
+
+        scope = self._places(variables)
+        codes, own = records.margin(scope)
+        every = np.ones(len(codes), dtype=bool)
+        return counts(name, scope, codes, own, suppressed=every, within=(1, UNBOUNDED), complete=False)
 
     def _hidden(self, relation: str, suppressed: str, margin: Margin) -> _Ints:
         """The codes of a margin's suppressed cells, but of those with values that no record has."""

@@ -8,7 +8,8 @@ tables for both ends of each interval.
 About records: the sums tell no more than counts by the same columns with the same suppressed cells, and are audited as
 such. For if other records have the same counts in all cells that are shown, and some in each that is not, they have a
 record in every cell in which the true ones have: values can be put there that give the same sums. That holds for one
-table of sums of a column. So a second one is refused, and so are numbers by the column itself.
+table of sums of a column, and for several linked ones of one release if the records have some in every combination of
+all variables in which the true ones have. A second release is refused, and so are numbers by the column itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from duckanon.errors import InvalidInput
 from duckanon.functions.publication_numbers import kind_of
 from duckanon.functions.schema import is_number
 from duckanon.functions.sqltext import unit_of
-from duckanon.functions.suppressed_tables import Margin
+from duckanon.functions.summed_systems import Cells
+from duckanon.functions.suppressed_tables import Form, Margin, Place, place, weighted
 
 if TYPE_CHECKING:
     from duckanon.engines.suppression.problem import Problem
@@ -38,34 +40,40 @@ Bools = npt.NDArray[np.bool_]
 
 # To within so many percent nobody in a cell may be able to estimate another's contribution.
 _P = 10.0
-# Larger tables take minutes to audit, and larger sums are not exact there.
-_MOST_CELLS, _MOST_UNITS = 20_000, 2**45
-
-# A row or a column of the table: the values of its first columns, as text.
-Node = tuple[str | None, ...]
+# Larger sums are not exact in the audit.
+_MOST_UNITS = 2**45
 
 
 def amount(candidate: Candidate) -> str:
-    """What a record adds to its cell, as SQL: NULL where it has more decimals than the release."""
-    name = identifier(candidate.terms.sum or "")
+    """What a record adds to its cell, as SQL: NULL where it has more decimals than the release.
+
+    What is weighted is rounded to these.
+    """
+    terms = candidate.terms
+    if terms.weight is not None:
+        return weighted(terms.weight, terms.sum, _digits(candidate))
+    name = identifier(terms.sum or "")
     kept = f"TRY_CAST({name} AS DECIMAL(28, {_digits(candidate)}))"
     return f"CASE WHEN TRY_CAST({name} AS DECIMAL(38, 18)) = {kept} THEN {kept} END"
 
 
 def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     """Raises InvalidInput for a column that cannot be summed, or whose values are not what sums are made of."""
-    name, label = candidate.terms.sum or "", candidate.label
-    if fold(name) not in {fold(one) for one in candidate.source} or not is_number(kind_of(candidate, name)):
-        raise InvalidInput(f'{label} has no column "{name}" of numbers: name the column that is summed, as in sum := '
-                           "'turnover'.")  # fmt: skip
+    terms, label = candidate.terms, candidate.label
+    for name in terms.summed:
+        if fold(name) not in {fold(one) for one in candidate.source} or not is_number(kind_of(candidate, name)):
+            way = "weight := 'w'" if name == terms.weight else "sum := 'turnover'"
+            raise InvalidInput(
+                f'{label} has no column "{name}" of numbers: name the column that is summed, as in {way}.'
+            )
     ((flawed, total),) = con.execute(
         f"SELECT system.main.count(*) FILTER (WHERE (x >= 0) IS NOT true), coalesce(system.main.sum(x), 0) FROM "
         f"(SELECT {amount(candidate)} AS x FROM {candidate.of})"
     ).fetchall()
     if flawed:
         raise InvalidInput(
-            f'Column "{name}" holds NULL, negative numbers, or more decimals than the release: publish sums of a '
-            "column that suppress takes, with the same digits."
+            f'Column "{" or ".join(terms.summed)}" holds NULL, negative numbers, or more decimals than the release: '
+            "publish sums of a column that suppress takes, with the same digits."
         )
     if total * 10 ** _digits(candidate) > _MOST_UNITS:
         raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
@@ -75,9 +83,9 @@ def check_values_unknown(candidate: Candidate) -> None:
     """Raises InvalidInput where sums of a column meet other publications about that column's values."""
     tables: list[Earlier | Terms] = [*candidate.earlier, candidate.terms]
     named = {fold(name) for one in tables for name in (*one.given, *one.variables)}
-    if candidate.terms.sum is not None:
-        name = candidate.terms.sum
-        others = [one.name for one in candidate.earlier if one.sum is not None and fold(one.sum) == fold(name)]
+    if candidate.terms.summed:
+        name = candidate.terms.summed[0]
+        others = [one.name for one in candidate.earlier if one.summed and fold(one.summed[0]) == fold(name)]
         if others:
             raise InvalidInput(
                 f'{candidate.name} is not published: sums of "{name}" are published already ({", ".join(others)}), and '
@@ -89,10 +97,10 @@ def check_values_unknown(candidate: Candidate) -> None:
                 f"{candidate.name} is not published: a k-anonymous table is published ({', '.join(copies)}), and sums "
                 "are not proven safe together with it."
             )
-    for one in tables:
-        if one.sum is not None and fold(one.sum) in named:
+    for name in (name for one in tables for name in one.summed):
+        if fold(name) in named:
             raise InvalidInput(
-                f'{candidate.name} is not published: "{one.sum}" would be summed in one table and identify the cells '
+                f'{candidate.name} is not published: "{name}" would be summed in one table and identify the cells '
                 "of another, from which sums follow. Leave it out of variables and given."
             )
 
@@ -108,38 +116,35 @@ class _Cell:
     hidden: bool
 
 
-def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, margins: Sequence[Margin]) -> None:
+def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form) -> None:
     """Raises InvalidInput for true sums from which follows too much about contributions.
 
-    margins: of the release.
+    form: of the release.
     """
-    cells: dict[tuple[Node, Node], _Cell] = {}
-    for one in margins:
-        cells |= _cells(con, candidate, one)
-    rows, cols = (sorted({cell[side] for cell in cells}, key=_in_order) for side in (0, 1))
-    is_whole = len(cells) == len(rows) * len(cols)
-    if not is_whole or not all(node[:-1] in side for side in ({*rows}, {*cols}) for node in side):
-        raise InvalidInput(
-            "The release lacks cells or totals of the table: publish the whole answer of suppress, of one table."
-        )
-    if len(cells) > _MOST_CELLS:
-        raise InvalidInput(f"Sums of more than {_MOST_CELLS:,} cells are not audited: leave columns out.")
-    if any(one.hidden and not one.units for one in cells.values()):
+    found: dict[Place, _Cell] = {}
+    for margin in form.margins:
+        found |= _cells(con, candidate, margin)
+    if any(one.hidden and not one.units for one in found.values()):
         raise InvalidInput("A cell whose sum is zero is suppressed: publish what suppress gives, which shows zeros.")
-    _check_open(candidate, rows, cols, [cells[row, col] for row in rows for col in cols])
+    cells = Cells.of(form, list(found))
+    hidden = np.array([found[one].hidden for one in cells.numbers])
+    if candidate.totals:
+        # Where noisy counts are sold, epsilon bounds what is paid for, and totals count as known.
+        inside = {one.nodes for one in form.tables}
+        hidden &= [tuple(names for names, _ in one) in inside for one in cells.numbers]
+    joint = _joint(con, candidate, form, cells) if len(form.tables) > 1 else None
+    _check_open(
+        candidate, hidden, _problem(candidate.policy.small, cells, list(map(found.__getitem__, cells.numbers)), joint)
+    )
 
 
-def _check_open(candidate: Candidate, rows: Sequence[Node], cols: Sequence[Node], cells: Sequence[_Cell]) -> None:
+def _check_open(candidate: Candidate, shown_hidden: Bools, one: Problem) -> None:
+    """shown_hidden: of the cells of the release, whether readers do not know them."""
     from duckanon.engines.suppression.audit import Published, witnessed
     from duckanon.engines.suppression.suppress import under_protected
 
-    one = _problem(candidate.policy.small, rows, cols, cells)
     hidden = one.closed.copy()
-    hidden[: len(cells)] = [cell.hidden for cell in cells]
-    if candidate.totals:
-        # Where noisy counts are sold, epsilon bounds what is paid for, and totals count as known.
-        total = np.array([len(row) + len(col) for row in rows for col in cols])
-        hidden[: len(cells)] &= total == total.max()
+    hidden[: len(shown_hidden)] = shown_hidden
     way = f"Suppress it anew with rule := ['p%', 'threshold'] and n := {max(2, candidate.policy.small)} or more" + (
         ", and so that no total is suppressed: totals count as known where counts are sold" * candidate.totals
     )
@@ -160,40 +165,58 @@ def _check_open(candidate: Candidate, rows: Sequence[Node], cols: Sequence[Node]
         )
 
 
-def _problem(small: int, rows: Sequence[Node], cols: Sequence[Node], cells: Sequence[_Cell]) -> Problem:
-    """What must be open. Sums of what one contributor alone gave to several cells of a total come after all cells."""
+def _problem(small: int, cells: Cells, found: Sequence[_Cell], joint: Joint | None) -> Problem:
+    """What must be open. Sums of what one contributor alone gave to several cells of a total come after all cells, and
+    then the sums by all variables of linked tables.
+
+    found: in the order of the cells.
+    """
     from duckanon.engines.suppression.problem import problem
-    from duckanon.engines.suppression.rules import Cells, PPercent, Rule, Threshold, levels
-    from duckanon.engines.suppression.system import same_owner, with_sums
-    from duckanon.engines.suppression.table import Table
+    from duckanon.engines.suppression.rules import Cells as Contributions
+    from duckanon.engines.suppression.rules import Levels, PPercent, Rule, Threshold, levels
+    from duckanon.engines.suppression.system import System, same_owner, with_parts, with_sums
 
-    shape = len(rows), len(cols)
-    table = Table.of(np.array([cell.units for cell in cells]).reshape(shape), _parents(rows), _parents(cols))
-    counts = np.array([cell.contributors for cell in cells])
-    largest = np.array([cell.largest for cell in cells]).T.reshape(2, *shape)
+    table = System.of(cells.layout, np.array([cell.units for cell in found]))
+    counts = np.array([cell.contributors for cell in found])
     rules: list[Rule] = [PPercent(_P)] if small < 2 else [PPercent(_P), Threshold(small)]
-    contributions = Cells.of(table, counts.reshape(shape), largest)
+    contributions = Contributions.of(table, counts, np.array([cell.largest for cell in found]).T)
     primary = levels(contributions, rules).primary
-    owners = np.array([cell.owner for cell in cells])
-    sums = same_owner(table, np.where(primary & (counts == 1), owners, 0))
-    more = with_sums(table, sums)
-    added = np.arange(more.cells) >= table.cells
-    return problem(more, levels(contributions.with_own(more.flat), rules), hidden=added)
+    owners = np.array([cell.owner for cell in found])
+    more = with_sums(table, same_owner(table, np.where(primary & (counts == 1), owners, 0)))
+    demanded = levels(contributions.with_own(more.flat), rules)
+    if joint is not None:
+        parts = (0, len(joint.units))
+        more = with_parts(more, joint.units, joint.sums)
+        lower, upper = (np.pad(one, parts).astype(np.int64) for one in (demanded.lower, demanded.upper))
+        demanded = Levels(upper > 0, lower, upper)
+    return problem(more, demanded, hidden=np.arange(more.cells) >= table.cells)
 
 
-def _in_order(node: Node) -> tuple[int, list[tuple[bool, str]]]:
-    """Totals before their parts, NULL last."""
-    return len(node), [(value is None, value or "") for value in node]
+@dataclass(frozen=True)
+class Joint:
+    """The sums by all variables of linked tables. units: shape (combinations,). sums: shape (tables, combinations), the
+    cell of each table that a combination is in.
+    """
+
+    units: Ints
+    sums: Ints
 
 
-def _parents(nodes: Sequence[Node]) -> Ints:
-    """The number of the node of which each is a part; -1 for the total."""
-    number = {node: at for at, node in enumerate(nodes)}
-    return np.array([number[node[:-1]] if node else -1 for node in nodes], dtype=np.int64)
+def _joint(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form, cells: Cells) -> Joint:
+    names = candidate.terms.variables
+    shown = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
+    found = con.execute(
+        f"SELECT {shown}, {_units_of('system.main.sum(x)', candidate)} FROM "
+        f"(SELECT *, {amount(candidate)} AS x FROM {candidate.of}) GROUP BY {', '.join(map(identifier, names))}"
+    ).fetchall()
+    every = [dict(zip(names, values, strict=True)) for *values, _ in found]
+    sums = [[cells.numbers.get(place(table.nodes, one), -1) for one in every] for table in form.tables]
+    units = np.array([int(row[-1]) for row in found], dtype=np.int64)
+    return Joint(units, np.array(sums, dtype=np.int64))
 
 
-def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> dict[tuple[Node, Node], _Cell]:
-    """The cells of one margin of the release, by row and column, with what the records have in them."""
+def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> dict[Place, _Cell]:
+    """The cells of one margin of the release, by place, with what the records have in them."""
     keys = list(map(identifier, margin.variables))
     own = ", ".join(f"{key} AS v{at}" for at, key in enumerate(keys))
     names = [f"v{at}" for at in range(len(keys))]
@@ -207,9 +230,9 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     made = ", ".join(
         [
             *names,
-            f"CAST(system.main.sum(x) * {10 ** _digits(candidate)} AS HUGEINT) AS s",
+            f"{_units_of('system.main.sum(x)', candidate)} AS s",
             "system.main.count(*) FILTER (WHERE x > 0) AS n",
-            f"system.main.max(CAST(x * {10 ** _digits(candidate)} AS HUGEINT), 2) AS top",
+            f"system.main.max({_units_of('x', candidate)}, 2) AS top",
             # Not 0, as a hash may be, and 0 stands for nobody.
             f"coalesce(-1 - CAST(system.main.any_value(u) FILTER (WHERE x > 0) & {2**63 - 1} AS BIGINT), 0) AS owner",
         ]
@@ -223,11 +246,16 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
         f"LEFT JOIN ({records}) AS a ON {same}"
     ).fetchall()
     return {
-        (tuple(values[: margin.rows]), tuple(values[margin.rows :])): _Cell(
+        place(margin.nodes, dict(zip(margin.variables, values, strict=True))): _Cell(
             int(s or 0), int(n or 0), _two(top or []), int(owner or 0), bool(hidden)
         )
         for *values, hidden, s, n, top, owner in found
     }
+
+
+def _units_of(value: str, candidate: Candidate) -> str:
+    """SQL: a sum in units of its last decimal."""
+    return f"CAST({value} * {10 ** _digits(candidate)} AS HUGEINT)"
 
 
 def _two(top: Sequence[int]) -> tuple[int, int]:

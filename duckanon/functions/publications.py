@@ -118,9 +118,10 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             "A table of counts is published rounded, suppressed or perturbed, and not several of these: leave given "
             "and base out, and one of suppressed and key."
         )
-    if asked["sum"] is not None and suppressed is None:
+    if (asked["sum"] is not None or asked["weight"] is not None) and suppressed is None:
         raise InvalidInput(
-            "Sums are published with suppressed cells only: say suppressed := 'suppressed', or leave sum out."
+            "Sums and weighted counts are published with suppressed cells only: say suppressed := 'suppressed', or "
+            "leave sum and weight out."
         )
     trees = _hierarchies(asked["hierarchies"])
     if trees and value is not None:
@@ -137,6 +138,7 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
         asked["width"],
         asked["sum"],
         trees,
+        asked["weight"],
     )
 
 

@@ -116,7 +116,7 @@ def _form(given: object, argument: str) -> PublishedTable:
     if found.suppressed is not None and argument == "candidate":
         if found.tbl is None or found.value is None:
             raise InvalidInput("A candidate with suppressed cells is a table: say its tbl, vars, value and suppressed.")
-    elif found.sum is not None:
+    elif found.sum is not None or found.weight is not None:
         raise InvalidInput("A candidate with sums has suppressed cells: say its tbl, vars, value, suppressed and sum.")
     elif found.tbl is not None or found.value is not None or found.suppressed is not None:
         raise InvalidInput(
@@ -140,6 +140,7 @@ def _terms(form: PublishedTable) -> Terms:
         suppressed=form.suppressed,
         perturbation=perturbation,
         sum=form.sum,
+        weight=form.weight,
     )
 
 

@@ -28,6 +28,7 @@ from duckanon.functions.sqltext import (
     struct,
     unit_of,
 )
+from duckanon.functions.suppressed_tables import weighted
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _RELEASED = ("row_level", "col_level", "by_level", "value", "suppressed")
@@ -202,9 +203,7 @@ class Suppress(Request):
         """What a record adds to its cell."""
         kind = f"DECIMAL(28, {self.digits})"
         if self.weight is not None:
-            times = f"TRY_CAST({identifier(self.weight)} AS DOUBLE)"
-            times += "" if self.value is None else f" * TRY_CAST({identifier(self.value)} AS DOUBLE)"
-            return f"TRY_CAST(round({times}, {self.digits}) AS {kind})"
+            return weighted(self.weight, self.value, self.digits)
         if self.value is not None:
             # Sums of so many digits still fit 38 after ten billion records.
             return f"TRY_CAST({identifier(self.value)} AS {kind})"

@@ -1,13 +1,15 @@
 """A table of counts or sums with suppressed cells, as `suppress` returns it: its margins, and which cells are hidden.
 
-Totals stand in the same table as their parts. `row_level` and `col_level` say by how many of the row columns and column
-columns a row is counted: all rows of one pair of levels are a margin. Without these two columns there is one margin.
+Totals stand in the same table as their parts. `row_level`, `col_level` and, with further dimensions, `by_level` say by
+how many of the columns of each list a row is counted: all rows with the same levels are a margin. Without these columns
+there is one margin. Lists that end in the same column are hierarchies over one dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -15,46 +17,189 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.errors import InvalidInput
 
 LEVELS = ("row_level", "col_level")
+BY_LEVEL = "by_level"
+
+# The levels of a cell in each list; None where it is in another list of the same dimension.
+Levels = tuple[int | None, ...]
+# The columns of each hierarchy of a dimension, the widest first.
+Hierarchies = tuple[tuple[str, ...], ...]
+# A node of a dimension: the variables that identify it, and their values. A cell has one in each dimension.
+Node = tuple[tuple[str, ...], tuple[Any, ...]]
+Place = tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Margin:
     """Numbers by some variables. levels: which rows of the table they are, as SQL. total: whether it has parts.
 
-    rows: how many of the variables identify a row of the printed table; the others identify a column.
+    nodes: for each dimension of the table, the variables that identify a node there.
     """
 
-    variables: tuple[str, ...]
     levels: str
     total: bool
-    rows: int
+    nodes: tuple[tuple[str, ...], ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(name for node in self.nodes for name in node)
+
+    def within(self, other: Margin) -> bool:
+        """Whether it is made of sums of the other margin, or is the same."""
+        return all(set(mine) <= set(theirs) for mine, theirs in zip(self.nodes, other.nodes, strict=True))
 
 
-def margins(
-    con: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str], variables: Sequence[str]
-) -> list[Margin]:
-    """The margins of a suppressed table with these columns, the smallest first.
+@dataclass(frozen=True)
+class Form:
+    """What a suppressed table is made of. margins: the smallest first. nodes: of each, by its levels."""
 
-    variables: all that identify a cell, those of the rows before those of the columns. Raises InvalidInput for levels
-    that do not fit them.
+    dimensions: tuple[Hierarchies, ...]
+    margins: tuple[Margin, ...]
+    nodes: Mapping[Levels, tuple[tuple[str, ...], ...]]
+
+    @property
+    def tables(self) -> list[Margin]:
+        """The margins that have no parts: each is the inside of a table, whose totals are the others within it."""
+        return [one for one in self.margins if not one.total]
+
+
+def weighted(weight: str, value: str | None, digits: int) -> str:
+    """SQL: what a record adds to a weighted sum, or to a weighted count; NULL where that is no number.
+
+    weight, value: columns.
     """
-    if not set(LEVELS) <= {fold(name) for name in columns}:
-        return [Margin(tuple(variables), "true", False, len(variables))]
-    found = con.execute(f"SELECT DISTINCT row_level, col_level FROM {relation} ORDER BY ALL").fetchall()
-    if not found or any(one is None or one < 0 for pair in found for one in pair):
-        raise InvalidInput("row_level and col_level say how many columns identify a cell: publish what suppress gives.")
-    rows, cols = (max(pair[side] for pair in found) for side in (0, 1))
-    if rows + cols != len(variables):
-        raise InvalidInput(
-            f"The cells of the release are identified by {rows + cols} columns: name all that suppress had as rows, "
-            "and then all that it had as cols, in variables."
+    times = f"TRY_CAST({identifier(weight)} AS DOUBLE)"
+    times += "" if value is None else f" * TRY_CAST({identifier(value)} AS DOUBLE)"
+    return f"TRY_CAST(round({times}, {digits}) AS DECIMAL(28, {digits}))"
+
+
+def place(nodes: Sequence[Sequence[str]], values: Mapping[str, Any]) -> Place:
+    """The place with these values of the variables that identify it in each dimension."""
+    return tuple((tuple(node), tuple(values[name] for name in node)) for node in nodes)
+
+
+def above(lists: Hierarchies, node: Node) -> list[Node | None]:
+    """The node of which one is a part, in each hierarchy of its dimension; None where it is in another."""
+    names, values = node
+    shown, whole = dict(zip(names, values, strict=True)), {name for one in lists for name in one}
+    found: list[Node | None] = []
+    for one in lists:
+        level = len(one) if set(names) == whole else len(names)
+        inside = bool(names) and (set(names) == whole or names == one[:level])
+        found.append(place([one[: level - 1]], shown)[0] if inside else None)
+    return found
+
+
+def level_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns of a table with these that say what a row is counted by; none if it has no totals."""
+    named = {fold(name) for name in columns}
+    if not set(LEVELS) <= named:
+        return ()
+    return (*LEVELS, BY_LEVEL) if BY_LEVEL in named else LEVELS
+
+
+def form(con: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str], variables: Sequence[str]) -> Form:
+    """What a suppressed table with these columns is made of.
+
+    variables: all that identify a cell: those of the rows, then those of the columns, then those of each list in by,
+    each once. Raises InvalidInput for levels that do not fit them.
+    """
+    named = level_columns(columns)
+    if not named:
+        return Form(
+            tuple(((name,),) for name in variables), (Margin("true", False, tuple((v,) for v in variables)),), {}
         )
-    parts = tuple(variables)
-    return [
-        Margin((*parts[:row], *parts[rows : rows + col]), _are(row, col), (row, col) != (rows, cols), row)
-        for row, col in sorted(found, key=lambda pair: (sum(pair), pair))
+    listed = ", ".join(map(identifier, named))
+    found = con.execute(f"SELECT DISTINCT {listed} FROM {relation}").fetchall()
+    return form_of(list(map(levels_of, found)), variables)
+
+
+def levels_of(row: Sequence[Any]) -> Levels:
+    """The levels of a cell in all lists, from the columns that say them."""
+    row_level, col_level, *by_level = row
+    return (row_level, col_level, *((by_level[0] or ()) if by_level else ()))
+
+
+def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bool = False) -> Form:
+    """The same from all levels that occur. Raises InvalidInput.
+
+    in_answer: whether variables come in the order of the answer's columns, which has those of a dimension together.
+    """
+    if len({len(one) for one in levels}) != 1:
+        raise _no_levels()
+    groups = _groups(levels)
+    order = [at for group in groups for at in group]
+    dimensions = _lists(groups, order if in_answer else sorted(order), levels, variables)
+    nodes = {
+        row: tuple(_node(lists, [row[at] for at in group]) for lists, group in zip(dimensions, groups, strict=True))
+        for row in levels
+    }
+    whole = {row: Margin(_are(row), False, at) for row, at in nodes.items()}
+    margins = [
+        Margin(margin.levels, any(margin.within(other) for other in whole.values() if other != margin), margin.nodes)
+        for margin in whole.values()
     ]
+    return Form(tuple(dimensions), tuple(sorted(margins, key=lambda one: (len(one.variables), one.levels))), nodes)
 
 
-def _are(row: int, col: int) -> str:
-    return f"{identifier('row_level')} = {row} AND {identifier('col_level')} = {col}"
+def _groups(levels: Sequence[Levels]) -> list[list[int]]:
+    """The lists of each dimension, by their numbers. Lists over one dimension have their totals in the same rows."""
+    if any(one is not None and one < 0 for row in levels for one in row):
+        raise _no_levels()
+    found: dict[tuple[bool, ...], list[int]] = {}
+    for at, column in enumerate(zip(*levels, strict=True)):
+        if any(column):
+            found.setdefault(tuple(one == 0 for one in column), []).append(at)
+    return list(found.values())
+
+
+def _lists(
+    groups: Sequence[Sequence[int]], order: Sequence[int], levels: Sequence[Levels], variables: Sequence[str]
+) -> list[Hierarchies]:
+    """The columns of each list, by dimension. The last one of several lists stands in variables once.
+
+    order: of the lists in variables.
+    """
+    shares = {at: group[0] for group in groups if any(all(row[at] for at in group) for row in levels) for at in group}
+    sizes = {
+        at: max(one for row in levels if (one := row[at]) is not None) - (shares.get(at, at) != at) for at in order
+    }
+    if sum(sizes.values()) != len(variables):
+        raise InvalidInput(
+            f"The cells of the release are identified by {sum(sizes.values())} columns: name all that suppress had as "
+            "rows, then all that it had as cols, then those of each list in by, in variables. If their hierarchy is a "
+            "table of codes, make its levels columns of the protected table."
+        )
+    found: dict[int, tuple[str, ...]] = {}
+    left = tuple(variables)
+    for at, size in sizes.items():
+        own, left = left[:size], left[size:]
+        found[at] = own if shares.get(at, at) == at else (*own, found[shares[at]][-1])
+    return [tuple(found[at] for at in group) for group in groups]
+
+
+def _node(dimension: Hierarchies, levels: Sequence[int | None]) -> tuple[str, ...]:
+    """The variables that identify a node with these levels in the lists of a dimension."""
+    if all(level == len(one) for level, one in zip(levels, dimension, strict=True)):
+        return tuple(dict.fromkeys(name for one in dimension for name in one))
+    if not any(levels) and None not in levels:
+        return ()
+    inside = [one[:level] for level, one in zip(levels, dimension, strict=True) if level]
+    if len(inside) != 1 or levels.count(None) != len(dimension) - 1:
+        raise _no_levels()
+    return inside[0]
+
+
+def _no_levels() -> InvalidInput:
+    return InvalidInput(
+        "row_level, col_level and by_level say how many columns identify a cell: publish what suppress gives."
+    )
+
+
+def _are(levels: Levels) -> str:
+    tests = [f"{identifier(name)} IS NOT DISTINCT FROM {_sql(one)}" for name, one in zip(LEVELS, levels, strict=False)]
+    tests += [f"{identifier(BY_LEVEL)}[{at}] IS NOT DISTINCT FROM {_sql(one)}" for at, one in enumerate(levels[2:], 1)]
+    return " AND ".join(tests)
+
+
+def _sql(level: int | None) -> str:
+    return "NULL" if level is None else str(level)

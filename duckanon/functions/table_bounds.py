@@ -20,7 +20,7 @@ from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text, plain_type
 from duckanon.functions.sqltext import absent, call, fill, named_call
 from duckanon.functions.sqltext import struct as sql_struct
-from duckanon.functions.suppressed_tables import LEVELS
+from duckanon.functions.suppressed_tables import BY_LEVEL, LEVELS
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _FOUND = "STRUCT(codes BIGINT[][], lower BIGINT[], upper BIGINT[], exact BOOLEAN[], disclosed BOOLEAN[])"
@@ -46,7 +46,8 @@ class PublishedTable:
 
     value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts. suppressed: the
     column that says which counts are suppressed, where totals may stand among them. max_deviation: of perturbed counts.
-    key, variance, threshold: of a candidate that is to be perturbed. sum: of a candidate with suppressed sums.
+    key, variance, threshold: of a candidate that is to be perturbed. sum, weight: of a candidate with suppressed sums
+    or weighted counts.
     """
 
     tbl: str | None
@@ -61,6 +62,7 @@ class PublishedTable:
     variance: float | None = None
     threshold: int | None = None
     sum: str | None = None
+    weight: str | None = None
 
     @classmethod
     def read(cls, given: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
@@ -74,7 +76,7 @@ class PublishedTable:
                     f'A table has a field "{name}": its fields are {", ".join(_NAMED[:-1])} and {_NAMED[-1]}.'
                 )
         told = {name: fields.get(name) for name in _FIELDS}
-        for name in ("tbl", "value", "suppressed", "key", "sum"):
+        for name in ("tbl", "value", "suppressed", "key", "sum", "weight"):
             if told[name] is not None and (not isinstance(told[name], str) or not told[name]):
                 raise InvalidInput(f"{name} of a table must be a name in quotes, as in {_EXAMPLE}.")
         by = arguments.names(told["vars"], "vars", empty=True)
@@ -110,6 +112,7 @@ class PublishedTable:
             None if told["variance"] is None else float(told["variance"]),
             told["threshold"],
             told["sum"],
+            told["weight"],
         )
 
     @property
@@ -119,8 +122,8 @@ class PublishedTable:
 
 
 _NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "max_deviation")
-# The last four describe candidates of release_audit.
-_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum")
+# The last five describe candidates of release_audit.
+_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight")
 _MOST_DIGITS = 9
 # Combinations of a perturbed table.
 _MOST_CELLS = 3_000_000
@@ -195,12 +198,14 @@ class TableBounds(Request):
         keys += self._applying(at, table)
         value = None if table.value is None else identifier(table.value)
         named = [*table.columns, *([table.value] if table.value else []), *(LEVELS if table.suppressed else [])]
+        levels = f", NULL::BIGINT[] AS {BY_LEVEL}" if table.suppressed else ""
         return fill(
             "table_bounds_source",
             at=str(at),
             table=literal(table.tbl or ""),
-            absent=absent(named),
+            absent=absent(named) + levels,
             keys="".join(keys),
+            most=self._most(at, table),
             number=f"system.main.any_value({value})" if value else "system.main.count(*)",
         ).strip()
 
@@ -208,12 +213,33 @@ class TableBounds(Request):
         """For each variable of a suppressed table, whether it identifies a cell, or the cell is a total over it."""
         if table.suppressed is None:
             return []
-        rows = f"(SELECT system.main.max(row_level) FROM _dk_source_{at})"
-        return [
-            f"coalesce(CASE WHEN {one} < {rows} THEN row_level > {one} ELSE col_level > {one} - {rows} END, true) "
-            f"AS a{place}, "
-            for one, place in enumerate(self.places(table))
-        ]
+        most, levels = f"_dk_most_{at}", _levels_of(table)
+        tests = []
+        for one, place in enumerate(self.places(table)):
+            # Which list the column is in, and whether so many columns of it identify the cell.
+            used = " OR ".join(
+                f"(o{i} <= {one} AND {one} < o{i + 1} AND {level} > {one} - o{i})" for i, level in enumerate(levels)
+            )
+            tests.append(f"(SELECT o{len(levels)} = 0 OR coalesce({used}, false) FROM {most}) AS a{place}, ")
+        return tests
+
+    def _most(self, at: int, table: PublishedTable) -> str:
+        """The CTE of a suppressed table that says where the columns of each of its lists begin.
+
+        mixed: whether some lists are hierarchies over one dimension.
+        """
+        if table.suppressed is None:
+            return ""
+        levels = _levels_of(table)
+        most = ", ".join(f"coalesce(system.main.max({level}), 0) AS m{i}" for i, level in enumerate(levels))
+        begins = ", ".join(f"{' + '.join(['0', *(f'm{j}' for j in range(i))])} AS o{i}" for i in range(len(levels) + 1))
+        by = [f"(system.main.len({BY_LEVEL}) >= {i} AND {level} IS NULL)" for i, level in enumerate(levels[2:], 1)]
+        none = " OR ".join([*(f"{level} IS NULL" for level in LEVELS), *by])
+        mixed = f"system.main.max(row_level) IS NOT NULL AND system.main.count(*) FILTER (WHERE {none}) > 0"
+        return (
+            f"_dk_most_{at} AS MATERIALIZED (SELECT {begins}, mixed FROM (SELECT {most}, {mixed} AS mixed "
+            f"FROM _dk_source_{at})),"
+        )
 
     def _levels(self, place: int) -> str:
         """The CTE of a variable's values, numbered in their order."""
@@ -235,10 +261,16 @@ class TableBounds(Request):
         )
         cell = sql_struct({"codes": f"[{codes}]::BIGINT[]", "number": "CAST(number AS VARCHAR)", "times": "times"})
         fields = {"cells": f"system.main.list({cell})", "kind": "system.main.any_value(typeof(number))"}
+        fields["mixed"] = f"(SELECT mixed FROM _dk_most_{at})" if table.suppressed else "false"
         return f"(SELECT {sql_struct(fields)} FROM _dk_cells_{at} {joins})"
 
     def _keyed(self, table: PublishedTable) -> list[tuple[str, int]]:
         return list(zip(table.columns, self.places(table), strict=True))
+
+
+def _levels_of(table: PublishedTable) -> list[str]:
+    """SQL: the level of a cell in each list that a suppressed table may have, whose columns are all in vars."""
+    return [*LEVELS, *(f"{BY_LEVEL}[{i}]" for i in range(1, len(table.columns)))]
 
 
 def _tables(given: object) -> tuple[PublishedTable, ...]:
@@ -248,7 +280,7 @@ def _tables(given: object) -> tuple[PublishedTable, ...]:
     for one in found:
         if one.tbl is None:
             raise InvalidInput(f"A table has no tbl: name it, as in {_EXAMPLE}.")
-        if one.sum is not None:
+        if one.sum is not None or one.weight is not None:
             raise InvalidInput("table_bounds takes counts and shares, and no sums: leave that table out.")
         if one.value is None and one.given:
             raise InvalidInput(
@@ -338,6 +370,11 @@ class _Cells:
 
 
 def _read(table: PublishedTable, packed: dict[str, Any]) -> _Cells:
+    if packed["mixed"]:
+        raise InvalidInput(
+            f"The table '{table.tbl}' has two hierarchies over one dimension, which table_bounds does not read: give "
+            "its totals by each of them as a table of their own."
+        )
     if packed["cells"] is None:
         raise InvalidInput(f"The table '{table.tbl}' has no rows: there is nothing to bound.")
     cells = packed["cells"]

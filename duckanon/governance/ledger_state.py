@@ -183,8 +183,8 @@ class Publication:
     of the protected table as it was then, which analysts never see. totals: whether it is safe for readers who know all
     totals too: the number of records behind each row of shares, and what a suppressed table hides of them. changes:
     whether the steward accepted that the records had changed since an earlier publication. withdrawn: whether it can no
-    longer be read; later audits still count it. suppressed, perturbation, width, sum: as in Terms. hierarchies: by
-    column that is released as labels, the open table that says what they stand for.
+    longer be read; later audits still count it. suppressed, perturbation, width, sum, weight: as in Terms.
+    hierarchies: by column that is released as labels, the open table that says what they stand for.
     """
 
     name: str
@@ -210,6 +210,7 @@ class Publication:
     width: int = 1
     sum: str | None = None
     hierarchies: Mapping[str, str] = field(default_factory=dict)
+    weight: str | None = None
 
     @property
     def exact(self) -> bool:

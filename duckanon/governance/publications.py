@@ -301,6 +301,7 @@ def _masked(terms: Terms) -> dict[str, Any]:
     perturbed = None if terms.perturbation is None else asdict(terms.perturbation)
     found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width, "sum": terms.sum}
     found["hierarchies"] = dict(terms.hierarchies) or None
+    found["weight"] = terms.weight
     return {name: value for name, value in found.items() if value not in (None, 1)}
 
 
@@ -308,7 +309,7 @@ class _Changed(Exception):
     """The release, the records or the policy changed since the audit: audit again."""
 
 
-_SHOWN = ("kind", "value", "sum", "digits", "base", "width", "edition", "day", "withdrawn")
+_SHOWN = ("kind", "value", "sum", "weight", "digits", "base", "width", "edition", "day", "withdrawn")
 _NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
 
 
@@ -397,6 +398,7 @@ def _earlier(database: str, one: Publication, records: str) -> Earlier:
         one.perturbation,
         one.width,
         one.sum,
+        one.weight,
     )
 
 
@@ -425,6 +427,7 @@ def _told(candidate: Candidate) -> str:
     given = f" within {', '.join(terms.given)}" if terms.given else ""
     by = ", ".join(terms.variables) or "nothing"
     numbers = "counts" if terms.sum is None else f"sums of {terms.sum}"
+    numbers = numbers if terms.weight is None else f"{numbers} weighted by {terms.weight}"
     what = {"suppressed": f"{numbers} with suppressed cells", "perturbed": "perturbed counts"}.get(
         terms.kind, terms.kind
     )

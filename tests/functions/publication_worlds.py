@@ -189,8 +189,7 @@ def made(con: duckdb.DuckDBPyConnection, terms: Terms, random: np.random.Generat
     """The release in the table `made`."""
     by = ", ".join(terms.columns)
     if terms.kind == "suppressed":
-        rows = int(random.integers(1, len(terms.variables) + 1))
-        _suppress(con, terms.variables[:rows], terms.variables[rows:], int(random.integers(2, 4)), random)
+        _suppress(con, shape(terms.variables, random), int(random.integers(2, 4)), random)
         return
     if terms.perturbation is not None:
         more = f"max_deviation := {terms.perturbation.max_deviation}, variance := {terms.perturbation.variance}"
@@ -201,25 +200,71 @@ def made(con: duckdb.DuckDBPyConnection, terms: Terms, random: np.random.Generat
     con.execute(f"CREATE OR REPLACE TABLE made AS {query}").fetchall()
 
 
-def _suppress(
-    con: duckdb.DuckDBPyConnection, rows: Sequence[str], cols: Sequence[str], n: int, random: np.random.Generator
-) -> None:
+@dataclass(frozen=True)
+class Shape:
+    """A call of suppress. lists: its rows, its cols, and each of by; two that end alike are over one dimension.
+
+    tables: None for one with everything.
+    """
+
+    lists: tuple[tuple[str, ...], ...]
+    tables: tuple[tuple[str, ...], ...] | None = None
+
+    @property
+    def call(self) -> str:
+        rows, cols, *by = map(list, self.lists)
+        more = f", by := {by}" if by else ""
+        return f"suppress('t', {rows}, {cols}{more}{f', tables := {[*map(list, self.tables)]}' if self.tables else ''}"
+
+    def has(self, levels: Sequence[int]) -> bool:
+        """Whether a table has the cells with these levels in the lists, which are all dimensions of their own."""
+        named = {name for level, one in zip(levels, self.lists, strict=True) for name in one[:level]}
+        return self.tables is None or any(named <= set(one) for one in self.tables)
+
+
+def shape(by: Sequence[str], random: np.random.Generator) -> Shape:
+    """Rows and columns; or, as often, further dimensions or hierarchies, or linked tables. by: what the lists name."""
+    rows = int(random.integers(1, len(by) + 1))
+    plain = Shape((tuple(by[:rows]), tuple(by[rows:])))
+    first, *rest = ((name,) for name in by)
+    apart = (first, rest[0] if rest else (), *rest[1:])
+    others = [plain]
+    if len(by) == 2:
+        others.append(Shape(apart, (first, rest[0])))
+    if len(by) == 3:
+        x, y, z = by
+        pairs = ((x, y), (y, z), (x, z))
+        others = [Shape(apart), Shape(apart, pairs[:2]), Shape(apart, pairs), Shape(apart, ((x, y), (z,)))]
+        others.append(Shape(((x, y), (), (z, y))))
+    return plain if random.integers(2) else others[int(random.integers(len(others)))]
+
+
+def _suppress(con: duckdb.DuckDBPyConnection, asked: Shape, n: int, random: np.random.Generator) -> None:
     """As suppress does it; or, as often, with any cells that are not empty."""
-    call = f"suppress('t', {list(rows)}, {list(cols)}, n := {n})"
-    if random.integers(2):
+    named = [name for one in asked.lists for name in one]
+    shares = len(set(named)) < len(named)
+    if shares or random.integers(2):
         try:
-            con.execute(f"CREATE OR REPLACE TABLE made AS FROM {call}").fetchall()
+            con.execute(f"CREATE OR REPLACE TABLE made AS FROM {asked.call}, n := {n})").fetchall()
         except duckdb.Error:  # too few records to protect them
             pass
         else:
             return
-    sets = ", ".join(f"ROLLUP ({', '.join(own)})" for own in (rows, cols) if own)
-    levels = (" + ".join(["0::BIGINT", *(f"1 - GROUPING({name})" for name in own)]) for own in (rows, cols))
-    row, col = levels
+    if shares:
+        asked = Shape((tuple(dict.fromkeys(named)), ()))
+    sets = ", ".join(f"ROLLUP ({', '.join(own)})" for own in asked.lists if own)
+    row, col, *more = (" + ".join(["0::BIGINT", *(f"1 - GROUPING({name})" for name in own)]) for own in asked.lists)
+    levels = f"{row} AS row_level, {col} AS col_level" + (f", [{', '.join(more)}] AS by_level" if more else "")
+    names = ", ".join(name for one in asked.lists for name in one)
     con.execute(
-        f"CREATE OR REPLACE TABLE made AS SELECT {', '.join([*rows, *cols])}, {row} AS row_level, {col} AS col_level, "
-        f"count(*) AS value FROM t GROUP BY {sets} ORDER BY ALL"
+        f"CREATE OR REPLACE TABLE made AS SELECT {names}, {levels}, count(*) AS value FROM t GROUP BY {sets}"
     ).fetchall()
+    shown = "row_level, col_level" + ", by_level" * bool(more)
+    for row, col, *by in con.execute(f"SELECT DISTINCT {shown} FROM made").fetchall():
+        if not asked.has([row, col, *(by[0] if by else [])]):
+            same = f"row_level = {row} AND col_level = {col}" + (f" AND by_level = {by[0]}" if by else "")
+            con.execute(f"DELETE FROM made WHERE {same}").fetchall()
+    con.execute("CREATE OR REPLACE TABLE made AS FROM made ORDER BY ALL").fetchall()
     ((size,),) = con.execute("SELECT count(*) FROM made").fetchall()
     con.execute("ALTER TABLE made ADD COLUMN suppressed BOOLEAN").fetchall()
     hidden = np.flatnonzero(random.random(size) < 0.4).tolist()

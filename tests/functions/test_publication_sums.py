@@ -160,9 +160,36 @@ def test_weighted_counts(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("UPDATE firms SET w = 1.25 + (firm % 7) / 4").fetchall()
     con.execute(PROTECT.format(small=4, more="")).fetchall()
     con.execute(
-        "CREATE TABLE sums AS FROM suppress('firms', ['region'], ['branch'], weight := 'w', digits := 2, n := 4)"
+        "CREATE TABLE sums AS FROM suppress('firms', ['region'], ['branch'], weight := 'w', digits := 1, n := 4)"
+    )
+    con.execute(
+        f"CREATE TABLE more AS FROM suppress('firms', ['region'], ['branch'], {RULES}, weight := 'w', digits := 1)"
     ).fetchall()
-    assert "is published" in said(con, PUBLISH.format(name="sums", more=", sum := 'w'"))
+    assert "more decimals than the release" in refused(con, PUBLISH.format(name="sums", more=", sum := 'w'"))
+    assert "the sum of turnover weighted by w" in refused(
+        con, PUBLISH.format(name="sums", more=", sum := 'turnover', weight := 'w'")
+    )
+    assert "the sum of turnover, where" in refused(con, PUBLISH.format(name="more", more=SUMS))
+    form = "{{tbl: '{}', vars: ['region', 'branch'], value: 'value', suppressed: 'suppressed', weight: 'w'{}}}"
+    for one in (form.format("sums", ""), form.format("more", ", sum: 'turnover'")):
+        assert con.execute(f"SELECT bool_and(safe) FROM release_audit('firms', candidate := {one})").fetchall() == [
+            (True,)
+        ]
+    assert "sums of turnover weighted by w" in said(con, PUBLISH.format(name="more", more=f"{SUMS}, weight := 'w'"))
+    assert "together with more it is not proven" in refused(con, PUBLISH.format(name="sums", more=", weight := 'w'"))
+    con.execute("CREATE TABLE same AS SELECT * EXCLUDE (value) FROM more").fetchall()
+    con.execute(
+        "CREATE TABLE counted AS FROM suppress('firms', ['region'], ['branch'], weight := 'w', digits := 1, n := 4, "
+        "apriori := 'same')"
+    ).fetchall()
+    assert "counts weighted by w with suppressed cells" in said(
+        con, PUBLISH.format(name="counted", more=", weight := 'w'")
+    )
+    listed = con.execute("SELECT name, sum, weight FROM publications()").fetchall()
+    assert listed == [("more", "turnover", "w"), ("counted", None, "w")]
+    con.execute(f"CREATE TABLE again AS FROM suppress('firms', ['region'], [], {RULES})").fetchall()
+    call = "publish('again', variables := ['region'], value := 'value', suppressed := 'suppressed'"
+    assert 'sums of "turnover" are published already (more)' in refused(con, f"{call}{SUMS})")
 
 
 @pytest.mark.parametrize("sold", [False, True])

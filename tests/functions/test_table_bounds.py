@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations_with_replacement, product
 
 import duckdb
 import numpy as np
@@ -200,6 +201,36 @@ def test_shares_that_contradict_counts_are_noticed_for_any_target(
     for listed in (tables, tables[::-1]):
         with pytest.raises(duckdb.InvalidInputException, match="contradict each other"):
             con.execute(f"FROM table_bounds([{', '.join(listed)}], target := {target})").fetchall()
+
+
+def test_suppressed_tables_of_further_dimensions_and_linked_ones(con: duckdb.DuckDBPyConnection) -> None:
+    """As published by publish's audit: the least and the largest of all records that have what is shown."""
+    con.execute(
+        "CREATE TABLE people AS SELECT i % 2 AS a, i // 2 % 2 AS b, i // 4 % 2 AS c FROM range(9) r(i) WHERE i <> 3"
+    ).fetchall()
+    con.execute(
+        "CREATE TABLE hidden AS FROM suppress('people', ['a'], ['b'], by := [['c']], n := 2, "
+        "tables := [['a', 'b'], ['b', 'c']])"
+    ).fetchall()
+    one = "{tbl: 'hidden', vars: ['a', 'b', 'c'], value: 'value', suppressed: 'suppressed'}"
+    found = con.execute(f"SELECT lower, upper FROM table_bounds([{one}]) ORDER BY a, b, c").fetchall()
+    shown = con.execute("SELECT a, b, c, value FROM hidden").fetchall()
+    cells = list(product((0, 1), repeat=3))
+    worlds = np.array([np.bincount(at, minlength=8) for at in combinations_with_replacement(range(8), 8)])
+    for *place, number in shown:
+        inside = [all(level in (None, own) for level, own in zip(place, cell, strict=True)) for cell in cells]
+        held = worlds[:, inside].sum(axis=1)
+        worlds = worlds[held > 0 if number is None else held == number]
+    assert found == list(zip(worlds.min(axis=0).tolist(), worlds.max(axis=0).tolist(), strict=True))
+    assert any(low < high for low, high in found)
+
+
+def test_two_hierarchies_over_one_dimension_are_refused(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE people AS SELECT i % 4 AS c, i % 2 AS s, i % 4 // 2 AS m FROM range(40) r(i)").fetchall()
+    con.execute("CREATE TABLE hidden AS FROM suppress('people', ['s', 'c'], [], by := [['m', 'c']])").fetchall()
+    one = "{tbl: 'hidden', vars: ['s', 'c', 'm'], value: 'value', suppressed: 'suppressed'}"
+    with pytest.raises(duckdb.InvalidInputException, match="two hierarchies over one dimension, which table_bounds"):
+        con.execute(f"FROM table_bounds([{one}])").fetchall()
 
 
 def test_a_suppressed_table_leaves_what_its_audit_says(con: duckdb.DuckDBPyConnection) -> None:

@@ -27,8 +27,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# Blocks of more cells are not searched for tables that no witness leads to: what is not shown counts as narrow.
-_SOUGHT = 8000
+# Blocks of more cells are searched for tables that no witness leads to only where few ends are left, as each takes some
+# ten seconds: up to so many ends times cells. What is not shown counts as narrow.
+_SOUGHT, _MOST_SOUGHT = 8000, 400_000
 # Duals are taken to the nearest 1 / _DENOMINATOR.
 _DENOMINATOR = 720720
 
@@ -109,7 +110,8 @@ def witnessed(
         suppressed = np.flatnonzero(published.suppressed)
         places[suppressed] = _connected(published.equations[:, suppressed])
         for block in np.unique(places[[one[0] for one in left]]).tolist():
-            if (places == block).sum() > _SOUGHT:
+            size, ends = int((places == block).sum()), sum(places[one[0]] == block for one in left)
+            if size > _SOUGHT and size * ends > _MOST_SOUGHT:
                 continue
             own = _Audit(_only(published, base, places == block))
             for cell, sign, wanted in [one for one in left if places[one[0]] == block]:

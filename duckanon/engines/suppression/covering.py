@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from duckanon.engines.suppression.neighbourhood import Neighbourhoods, Reach
 from duckanon.engines.suppression.problem import DOWN, UP, Problem
 from duckanon.engines.suppression.solver import Program, whole_optimum
 
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -32,6 +36,8 @@ _DETOUR = 1e-3
 _MULTIPLES = (1, 2, 3, 4, 6)
 # Targets between two reports of progress: some tenths of a second.
 _TOLD = 100
+# Rounds in which the others of each equation limit a cell.
+_SWEEPS = 4
 # What a solver's answer may be off.
 _NOTHING = 1e-7
 
@@ -217,6 +223,8 @@ class Covering:
         rows = among.tocsr()[touched]
         at, width, demand = int(np.searchsorted(cells, target.cell)), len(cells), float(target.demand)
         room = np.concatenate([self._problem.room[UP][cells], self._problem.room[DOWN][cells]])
+        if not _can_move(among, len(touched), np.maximum(room[:width], room[width:]), at, demand):
+            return None
         upper, lower = np.minimum(room, 4 * demand), np.zeros(2 * width)
         ahead, back = (at, width + at) if target.direction == UP else (width + at, at)
         lower[ahead], upper[ahead], upper[back] = demand, demand, 0.0
@@ -251,6 +259,27 @@ class Covering:
         units = found[: len(used)] - found[len(used) :]
         one = Deviation(cells[used[units != 0]], units[units != 0])
         return one if not (few.astype(np.int64) @ units).any() and self._fits(one) else None
+
+
+def _can_move(columns: csc_array, rows: int, room: Floats, at: int, demand: float) -> bool:
+    """Whether a cell might move by the demand: false only where no deviation does that.
+
+    A cell moves no further than all others of each of its equations together. Most neighbourhoods that are too small
+    for a target are told so, in a hundredth of the time that a linear program takes. columns: of the cells, in the
+    equations that have one of them; rows: how many these are. room: shape (cells,), how far a cell may move either way.
+    """
+    _, row = np.unique(columns.indices, return_inverse=True)
+    cell = np.repeat(np.arange(len(room)), np.diff(columns.indptr))
+    most = np.minimum(room, 4 * demand)
+    for _ in range(_SWEEPS):
+        before = most.copy()
+        others = np.bincount(row, most[cell], rows)[row] - most[cell]
+        np.minimum.at(most, cell, others)
+        if most[at] < demand * (1 - _NOTHING):
+            return False
+        if (most == before).all():
+            break
+    return True
 
 
 def _solved(cost: Floats, lower: Floats, upper: Floats, rows: object) -> Floats | None:

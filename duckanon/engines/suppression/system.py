@@ -119,6 +119,33 @@ def with_sums(system: Additive, sums: Sequence[Ints]) -> System:
     return System(units, equations, system.step, system.places, tuple(system.dimensions))
 
 
+def with_parts(system: Additive, units: Ints, sums: Ints) -> System:
+    """The system with further cells, of which some of its own are sums. Nobody publishes these.
+
+    So what is published has to be margins of something that is not negative. units: shape (parts,). sums: shape
+    (tables, parts), for each table the cell that a part is in. A cell of these is the sum of all its parts. Raises
+    InvalidInput for one that is not.
+    """
+    from scipy.sparse import csr_array, eye_array, hstack, vstack
+
+    cells, count = system.cells, len(units)
+    if sums.size and not (sums.min() >= 0 and sums.max() < cells):
+        raise InvalidInput("A part is in one cell of each table.")
+    known = csr_array(hstack([system.equations, csr_array((system.equations.shape[0], count))]))
+    rows = [known]
+    for own in sums:
+        totals = np.unique(own)
+        of = csr_array((np.ones(count), (np.searchsorted(totals, own), np.arange(count))), shape=(len(totals), count))
+        rows.append(csr_array(hstack([eye_array(cells, format="csr")[totals], -of])))
+    equations = csr_array(vstack(rows, format="csr"))
+    found = System(
+        np.concatenate([system.flat, units]), equations, system.step, system.places, tuple(system.dimensions)
+    )
+    if not found.adds_up(found.units):
+        raise InvalidInput("The parts do not add up to the cells that they are in.")
+    return found
+
+
 def same_owner(system: Additive, owners: Ints) -> list[Ints]:
     """The cells of an equation whose values all come from one contributor, where there are several: each a sum.
 

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.engines.witnesses import Equations
 from duckanon.errors import InvalidInput
+from duckanon.functions.suppressed_tables import (
+    BY_LEVEL,
+    LEVELS,
+    Hierarchies,
+    Place,
+    above,
+    form_of,
+    level_columns,
+    levels_of,
+    place,
+)
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
-_LEVELS = ("row_level", "col_level")
-# A row or column of the table: the values of its first columns.
-Node = tuple[Any, ...]
-
 
 @dataclass(frozen=True)
 class SuppressedTable:
-    """cells: in the file's order, by row and column: the number in units of the last decimal, or None where hidden.
+    """cells: in the file's order, by place: the number in units of the last decimal, or None where hidden.
 
-    digits: how many decimals the numbers have.
+    digits: how many decimals the numbers have. dimensions: the hierarchies of each.
     """
 
-    cells: dict[tuple[Node, Node], int | None]
+    cells: Mapping[Place, int | None]
     digits: int
+    dimensions: tuple[Hierarchies, ...]
 
     @cached_property
-    def hidden(self) -> dict[tuple[Node, Node], int]:
+    def hidden(self) -> dict[Place, int]:
         """The suppressed cells, numbered in the file's order."""
         return {cell: at for at, cell in enumerate(cell for cell, number in self.cells.items() if number is None)}
 
@@ -39,10 +47,10 @@ class SuppressedTable:
     def equations(self) -> Equations:
         """Of the hidden cells: each total is the sum of its parts, and no hidden cell is empty."""
         rows, right, shown = [], [], [number for number in self.cells.values() if number is not None]
-        for total, parts in self._sums():
+        for total, parts in self._sums().items():
             row: dict[int, int] = {}
             known = 0
-            for cell, factor in [(total, -1), *((part, 1) for part in parts)]:
+            for cell, factor in [(total[0], -1), *((part, 1) for part in parts)]:
                 if cell in self.hidden:
                     row[self.hidden[cell]] = factor
                 else:
@@ -54,49 +62,51 @@ class SuppressedTable:
                 raise InvalidInput("A total is not the sum of its parts: give the table as suppress made it.")
         return Equations(len(self.hidden), rows, right, 1, 2 * max(shown, default=0) + 1000)
 
-    def _sums(self) -> Iterator[tuple[tuple[Node, Node], list[tuple[Node, Node]]]]:
-        """Each cell with parts, and its parts: along the rows, and along the columns."""
-        rows, cols = ({cell[side]: None for cell in self.cells} for side in (0, 1))
-        for row, parts in _parts(list(rows)).items():
-            for col in cols:
-                yield (row, col), [(part, col) for part in parts]
-        for col, parts in _parts(list(cols)).items():
-            for row in rows:
-                yield (row, col), [(row, part) for part in parts]
-
-
-def _parts(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """The parts of each node that has some."""
-    found: dict[Node, list[Node]] = {}
-    known = set(nodes)
-    for node in nodes:
-        if node and node[:-1] in known:
-            found.setdefault(node[:-1], []).append(node)
-    return found
+    def _sums(self) -> dict[tuple[Place, int, int], list[Place]]:
+        """The parts of each cell that has some, along each hierarchy of each dimension."""
+        found: dict[tuple[Place, int, int], list[Place]] = {}
+        for cell in self.cells:
+            for d, lists in enumerate(self.dimensions):
+                for h, sum_of in enumerate(above(lists, cell[d])):
+                    if sum_of is None:
+                        continue
+                    total = (*cell[:d], sum_of, *cell[d + 1 :])
+                    if total in self.cells:
+                        found.setdefault((total, d, h), []).append(cell)
+        return found
 
 
 def suppressed_table(con: Connection, table: str) -> SuppressedTable | None:
     """The suppressed table in a table of a connection; None if it holds none. Raises InvalidInput."""
     relation = f"system.main.query_table({literal(table)})"
     names = [name for name, *_ in con.execute(f"DESCRIBE FROM {relation}").fetchall()]
-    if not {*_LEVELS, "value", "suppressed"} <= {fold(name) for name in names}:
+    if not {*LEVELS, "value", "suppressed"} <= {fold(name) for name in names}:
         return None
-    keys = [name for name in names if fold(name) not in (*_LEVELS, "value", "suppressed")]
-    shown = ", ".join([*map(identifier, keys), *_LEVELS, '"value"::VARCHAR', "suppressed::BOOLEAN"])
-    found = con.execute(f"SELECT {shown} FROM {relation}").fetchall()
-    rows, cols = (max((row[len(keys) + side] for row in found), default=0) for side in (0, 1))
-    if rows + cols != len(keys) or any((text is None) != hidden for *_, text, hidden in found):
-        raise InvalidInput(
-            "A suppressed table has the columns that suppress gives it and no others, and no number where suppressed "
-            "is true: write the file from its answer, without audit."
-        )
+    named = level_columns(names)
+    keys = [name for name in names if fold(name) not in (*named, "value", "suppressed")]
+    shown = [f"{BY_LEVEL}::BIGINT[]" if name == BY_LEVEL else f"{name}::BIGINT" for name in named]
+    listed = ", ".join([*map(identifier, keys), *shown, '"value"::VARCHAR', "suppressed::BOOLEAN"])
+    found = con.execute(f"SELECT {listed} FROM {relation}").fetchall()
+    if any((text is None) != hidden for *_, text, hidden in found):
+        raise _no_answer()
+    every = [levels_of(row[len(keys) : -2]) for row in found]
+    try:
+        made = form_of(list(dict.fromkeys(every)), keys, in_answer=True)
+    except InvalidInput:
+        raise _no_answer() from None
     numbers = [None if text is None else Decimal(text) for *_, text, _ in found]
     digits = max((-int(one.as_tuple().exponent) for one in numbers if one is not None), default=0)
-    cells: dict[tuple[Node, Node], int | None] = {}
-    for row, number in zip(found, numbers, strict=True):
-        at = row[len(keys)], row[len(keys) + 1]
-        cell = tuple(row[: at[0]]), tuple(row[rows : rows + at[1]])
+    cells: dict[Place, int | None] = {}
+    for row, own, number in zip(found, every, numbers, strict=True):
+        cell = place(made.nodes[own], dict(zip(keys, row[: len(keys)], strict=True)))
         if cell in cells:
             raise InvalidInput("A suppressed table has a cell more than once: write the file from suppress's answer.")
         cells[cell] = None if number is None else int(number.scaleb(max(digits, 0)))
-    return SuppressedTable(cells, max(digits, 0))
+    return SuppressedTable(cells, max(digits, 0), made.dimensions)
+
+
+def _no_answer() -> InvalidInput:
+    return InvalidInput(
+        "A suppressed table has the columns that suppress gives it and no others, and no number where suppressed is "
+        "true: write the file from its answer, without audit."
+    )

@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
+from duckanon.engines.suppression import audit, covering
 from duckanon.engines.suppression import suppress as search
+from duckanon.engines.suppression.attacker import Target
 from duckanon.engines.suppression.audit import Published, Witness, witnessed
-from duckanon.engines.suppression.problem import Problem, problem
+from duckanon.engines.suppression.covering import Covering
+from duckanon.engines.suppression.problem import UP, Problem, problem
 from duckanon.engines.suppression.requested import attainable, with_requested
-from duckanon.engines.suppression.suppress import suppress
+from duckanon.engines.suppression.rules import Levels
+from duckanon.engines.suppression.suppress import all_targets, suppress
 from duckanon.engines.suppression.table import Table
 from duckanon.errors import Infeasible, InvalidInput
 from tests.amounts import many
@@ -35,6 +40,33 @@ def test_patterns_of_deviations_protect(drawn: Problem) -> None:
     # What is told was attained.
     assert (lower[found.cells] <= found.lower).all()
     assert (found.upper <= upper[found.cells]).all()
+
+
+@settings(max_examples=many(80), suppress_health_check=list(HealthCheck), deadline=None)
+@given(problems(axes=NESTED, most=4), st.data())
+def test_what_is_told_not_to_move_no_program_moves(drawn: Problem, data: st.DataObject) -> None:
+    may = np.flatnonzero(drawn.always | drawn.free)
+    targets = all_targets(drawn)
+    assume(targets)
+    target = data.draw(st.sampled_from(targets))
+    chosen = np.array([cell == target.cell or data.draw(st.booleans()) for cell in may.tolist()])
+    one = Covering(drawn, targets)
+    found = one._cheapest(target, may[chosen])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(covering, "_can_move", lambda *_: True)
+        asked = Covering(drawn, targets)._cheapest(target, may[chosen])
+    assert (found is None) == (asked is None)
+    if found is not None and asked is not None:
+        assert (found.cells.tolist(), found.units.tolist()) == (asked.cells.tolist(), asked.units.tolist())
+
+
+def test_small_neighbourhoods_need_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell of five beside a single one of two: it moves by two at most."""
+    table = Table.of([[7, 5, 2], [7, 5, 2]], [-1, 0], [-1, 0, 0])
+    least = np.array([0, 3, 0] * 2)
+    one = problem(table, Levels(least > 0, least, least))
+    monkeypatch.setattr(covering, "_solved", lambda *_: pytest.fail("a program was solved"))
+    assert Covering(one, all_targets(one))._cheapest(Target(4, UP, 3), np.array([4, 5])) is None
 
 
 def test_in_three_dimensions_many_ends_are_not_all_sought(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,3 +133,12 @@ def test_an_audit_seeks_what_no_witness_shows() -> None:
     assert (further.lower[0], further.upper[0]) == (1, 1)
     with pytest.raises(InvalidInput, match="No table agrees"):
         witnessed(shown, base + CELL.size, (), CELL, base[CELL], base[CELL])
+
+
+@pytest.mark.parametrize(("most", "upper"), [(4, 2), (3, 1)])
+def test_large_blocks_are_searched_for_few_ends(monkeypatch: pytest.MonkeyPatch, most: int, upper: int) -> None:
+    """A block of four cells, and one end."""
+    monkeypatch.setattr(audit, "_SOUGHT", 3)
+    monkeypatch.setattr(audit, "_MOST_SOUGHT", most)
+    shown, base = published()
+    assert witnessed(shown, base, (), CELL, base[CELL], np.array([2])).upper[0] == upper

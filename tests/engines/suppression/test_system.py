@@ -1,6 +1,6 @@
 """Systems of crossed dimensions and linked tables, against tables that are listed or added up one cell at a time."""
 
-from itertools import product
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from duckanon.engines.suppression.audit import Published, intervals
 from duckanon.engines.suppression.problem import Problem, problem
 from duckanon.engines.suppression.rules import Cells, Threshold, levels
 from duckanon.engines.suppression.suppress import suppress
-from duckanon.engines.suppression.system import Layout, System, same_owner, with_sums
+from duckanon.engines.suppression.system import Layout, System, same_owner, with_parts, with_sums
 from duckanon.engines.suppression.table import Dimension, Table
 from duckanon.errors import Infeasible, InvalidInput
 from tests.amounts import many
@@ -179,6 +179,77 @@ def test_a_sum_is_protected_as_a_cell_is(table: Table, data: st.DataObject) -> N
     assert not found.secondary[-1]
     assert found.lower[0] <= found.demand_lower[0]
     assert system.flat[-1] < found.demand_upper[0] <= found.upper[0]
+
+
+# Three linked tables of two categories each: by a and b, b and c, a and c; and all eight combinations of a, b and c.
+SIDES = [Dimension.of(3, [-1, 0, 0])] * 3
+LINKED = [[[0] if d == left_out else [0, 1, 2] for d in range(3)] for left_out in (2, 0, 1)]
+EIGHT = np.array(list(product((1, 2), repeat=3)))
+# All ways to put 1 to 6 records there.
+COUNTS = np.array(
+    [np.bincount(one, minlength=8) for n in range(1, 7) for one in combinations_with_replacement(range(8), n)]
+)
+
+
+def margins_of(layout: Layout, eight: np.ndarray) -> np.ndarray:
+    """The cells of the linked tables, from the eight combinations, shape (tables, 8) or (8,)."""
+    inside = [((place == EIGHT) | (place == 0)).all(axis=1) for place in layout.places]
+    return eight @ np.array(inside).T.astype(int)
+
+
+def with_eight(eight: np.ndarray) -> tuple[System, System]:
+    """The linked tables, and these with the combinations that hold something."""
+    layout = Layout.of(SIDES, LINKED)
+    system = System.of(layout, margins_of(layout, eight))
+    number = {tuple(place): at for at, place in enumerate(layout.places.tolist())}
+    there = EIGHT[eight > 0].tolist()
+    sums = [[number[tuple(0 if d == out else one[d] for d in range(3))] for one in there] for out in (2, 0, 1)]
+    return system, with_parts(system, eight[eight > 0], np.array(sums))
+
+
+@slow
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=6), st.lists(st.booleans(), min_size=18, max_size=18))
+def test_parts_of_linked_tables_say_what_follows_from_all_together(held: list[int], chosen: list[bool]) -> None:
+    """Against a list of everything that adds up to the total, which is shown."""
+    eight = np.bincount(held, minlength=8)
+    system, whole = with_eight(eight)
+    hidden = np.array([False, *chosen]) & (system.flat > 0)
+    assume(hidden.any())
+    least = np.minimum(whole.flat, 1) * (np.arange(whole.cells) < system.cells)
+    closed = np.arange(whole.cells) >= system.cells
+    gone = np.concatenate([hidden, closed[system.cells :]])
+    published = Published.of(whole, gone, least, np.full(whole.cells, np.inf))
+    found = intervals(published, np.flatnonzero(hidden).tolist())
+    layout = Layout.of(SIDES, LINKED)
+    possible = margins_of(layout, COUNTS[(COUNTS[:, eight == 0] == 0).all(axis=1)])
+    possible = possible[(possible[:, ~hidden] == system.flat[~hidden]).all(axis=1)]
+    possible = possible[(possible[:, hidden] > 0).all(axis=1)]
+    assert found.lower.tolist() == possible[:, hidden].min(axis=0).tolist()
+    assert found.upper.tolist() == possible[:, hidden].max(axis=0).tolist()
+
+
+def test_what_tables_of_two_leave_open_a_table_of_three_may_not() -> None:
+    """By the equations of the linked tables alone, all cells of a and b are open; with their parts they follow."""
+    eight = np.array([0, 1, 1, 0, 1, 0, 0, 1])
+    system, whole = with_eight(eight)
+    hidden = np.asarray((system.places[:, :2] > 0).all(axis=1))
+    alone = intervals(
+        Published.of(system, hidden, np.zeros(system.cells, int), np.full(system.cells, np.inf)),
+        np.flatnonzero(hidden).tolist(),
+    )
+    assert (alone.lower < alone.upper).all()
+    gone = np.concatenate([hidden, np.ones(4, dtype=bool)])
+    known = Published.of(whole, gone, np.zeros(whole.cells, int), np.full(whole.cells, np.inf))
+    together = intervals(known, np.flatnonzero(hidden).tolist())
+    assert (together.lower == together.upper).all()
+
+
+def test_parts_that_are_none() -> None:
+    system, _ = with_eight(np.ones(8, dtype=int))
+    with pytest.raises(InvalidInput, match="do not add up"):
+        with_parts(system, np.array([1]), np.array([[3]]))
+    with pytest.raises(InvalidInput, match="in one cell of each table"):
+        with_parts(system, np.array([1]), np.array([[-1]]))
 
 
 def test_what_is_no_system() -> None:

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import duckanon
 from duckanon.errors import InvalidInput
+from duckanon.functions.suppressed_tables import Place
 from duckanon.integrations.record.certificates import certificate, check
-from duckanon.integrations.record.suppressed_files import SuppressedTable
+from duckanon.integrations.record.suppressed_files import SuppressedTable, suppressed_table
 from tests.amounts import many
+from tests.functions.test_publication_crossed import LINKED, RECORDS, TWICE
 from tests.integrations.record.offices import make, read, recorded, refused, run
 from tests.walk import steps, walk
 
@@ -163,12 +166,31 @@ def table(counts: np.ndarray, hidden: np.ndarray) -> SuppressedTable:
     whole = np.pad(counts, ((1, 0), (1, 0)))
     whole[0] = whole.sum(axis=0)
     whole[:, 0] = whole.sum(axis=1)
-    nodes = [[(), *((at,) for at in range(size))] for size in counts.shape]
-    cells = {
+    named = ("row",), ("col",)
+    nodes = [
+        [((), ()), *((names, (at,)) for at in range(size))] for names, size in zip(named, counts.shape, strict=True)
+    ]
+    cells: dict[Place, int | None] = {
         (row, col): None if hidden[i, j] else int(whole[i, j])
         for (i, row), (j, col) in product(enumerate(nodes[0]), enumerate(nodes[1]))
     }
-    return SuppressedTable(cells, 0)
+    return SuppressedTable(cells, 0, tuple((names,) for names in named))
+
+
+@pytest.mark.parametrize(("call", "by"), [LINKED, TWICE])
+def test_certificates_of_further_dimensions_hierarchies_and_linked_tables(call: str, by: list[str]) -> None:
+    """As wide as the audit of suppress says."""
+    with duckanon.connect() as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(f"CREATE TABLE audited AS FROM suppress('records', {call}, audit := true)").fetchall()
+        con.execute("CREATE TABLE made AS SELECT * EXCLUDE (status, true_value, lower, upper) FROM audited").fetchall()
+        assert isinstance(con, duckanon.Connection)
+        one = suppressed_table(con, "made")
+        true = con.execute("SELECT true_value, upper - lower FROM audited WHERE suppressed").fetchall()
+    assert one is not None
+    assert len(true) == len(one.hidden) > len(by) - 1
+    assert one.equations.hold([value for value, _ in true])
+    assert certificate(one)["least_width"] == min(width for _, width in true)
 
 
 @settings(max_examples=many(60), deadline=None)
@@ -181,7 +203,7 @@ def test_certificates_are_as_wide_as_all_tables_allow(seed: int) -> None:
     hidden[2, 1] = False
     one = table(counts, hidden)
     # No part is larger than its row.
-    most = [int(counts[row[0]].sum()) for row, _ in one.hidden]
+    most = [int(counts[at].sum()) for ((_, (at,)), _) in one.hidden]
     every = [np.array(inner) for inner in product(*(range(1, size + 1) for size in most)) if one.equations.hold(inner)]
     widths = (np.max(every, axis=0) - np.min(every, axis=0)).tolist()
     if 0 in widths:
