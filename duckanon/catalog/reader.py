@@ -15,6 +15,7 @@ import duckdb
 from duckanon.catalog import domain_values
 from duckanon.catalog.links import at_home, with_owners
 from duckanon.catalog.names import TableName, fold, parts, search_path
+from duckanon.catalog.openings import is_like_one_of, is_open
 from duckanon.catalog.policy import Domain, collates, obstacle
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
 
@@ -62,9 +63,8 @@ WHERE database_name = 'temp' AND NOT internal ORDER BY table_name ASC, column_in
 class Governed:
     """What stewards have decided about one database. Tables are keyed by schema and name, folded.
 
-    number: that of the last line of its ledger. protected: the tables that have a policy. opened: the columns of each
-    open table, as they were when it was opened; an open schema is (schema, '*'). published: the tables of the schema
-    duckanon that analysts may read. ever: tables that were ever protected, which an open schema does not open.
+    number: that of the last line of its ledger. protected: the tables that have a policy. opened, ever: as for
+    `openings.is_open`. published: the tables of the schema duckanon that analysts may read.
     """
 
     number: int = 0
@@ -171,6 +171,8 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
     views: dict[TableName, View] = {name: one for name, one in own.items() if isinstance(one, View)}
     behind: dict[TableName, Stored | View] = {}
     protected = _protected(whole, governed)
+    # A protected table that is not there may be one that was renamed.
+    gone = [(name, one.policy.columns) for name, one in protected.items() if one.stored is None]
     for name, stored in whole.tables.items():
         decided = governed.get(name.catalog, Governed())
         if name.schema == SCHEMA:
@@ -178,7 +180,8 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
                 tables[name] = stored
         elif name not in protected:
             behind[name] = stored
-            if _is_open(name, decided, tuple(stored.columns)):
+            beside = [named for one, named in gone if (one.catalog, one.schema) == (name.catalog, name.schema)]
+            if _is_open(name, decided, tuple(stored.columns)) and not is_like_one_of(stored.columns, beside):
                 tables[name] = stored
     for name, view in whole.views.items():
         if name.schema != SCHEMA and name not in protected:
@@ -243,11 +246,7 @@ def text_for_enum(kind: str) -> str:
 
 
 def _is_open(name: TableName, decided: Governed, columns: tuple[str, ...]) -> bool:
-    """Whether a table or a view was opened, and has the same columns as then."""
-    if (name.schema, "*") in decided.opened and (name.schema, name.object) not in decided.ever:
-        return True
-    opened = decided.opened.get((name.schema, name.object))
-    return opened is not None and list(map(fold, opened)) == list(map(fold, columns))
+    return is_open((name.schema, name.object), columns, decided.opened, decided.ever)
 
 
 def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, Macro]]:

@@ -222,14 +222,20 @@ def _columns(table: str) -> str:
 
 
 def _there(schema: str) -> str:
-    """An empty list of names for a schema that exists, NULL for one that does not."""
+    """The names of the tables and views of a schema, NULL for one that does not exist."""
     database, name = (["", *parts(schema)])[-2:]
     inside = literal(database) if database else "system.main.current_database()"
-    return (
-        "SELECT CASE WHEN system.main.count(*) > 0 THEN []::VARCHAR[] END AS names "
-        "FROM system.main.duckdb_schemas() JOIN system.main.duckdb_databases() USING (database_name) "
-        f"WHERE NOT duckdb_databases.internal AND system.main.lower(database_name) = system.main.lower({inside}) "
+    of_schema = (
+        f"system.main.lower(database_name) = system.main.lower({inside}) "
         f"AND system.main.lower(schema_name) = system.main.lower({literal(name)})"
+    )
+    return (
+        "SELECT CASE WHEN system.main.count(*) > 0 THEN ("
+        "SELECT coalesce(system.main.list(name ORDER BY name), []) FROM ("
+        f"SELECT table_name AS name FROM system.main.duckdb_tables() WHERE {of_schema} UNION ALL "
+        f"SELECT view_name FROM system.main.duckdb_views() WHERE {of_schema})) END AS names "
+        "FROM system.main.duckdb_schemas() JOIN system.main.duckdb_databases() USING (database_name) "
+        f"WHERE NOT duckdb_databases.internal AND {of_schema}"
     )
 
 

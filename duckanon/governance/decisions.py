@@ -9,13 +9,14 @@ from typing import Any
 
 from duckanon.accounting import written
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.openings import ALL_TABLES, is_like_one_of
 from duckanon.catalog.policy import Link, Policy, obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.budgets import count_width, in_words, left_in_words
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger import Ledger, where
-from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, Population, TablePolicy
+from duckanon.governance.ledger_state import LedgerState, Population, TablePolicy
 from duckanon.governance.ledger_tables import OURS, SCHEMA
 from duckanon.governance.locations import Identity, Location, expected, locate
 from duckanon.governance.owners import Owners
@@ -121,15 +122,24 @@ class Decisions:
     def open_table(self, table: str, lookup: Mapping[str, Any], columns: Sequence[str]) -> str:
         """Let analysts read a table as it is. table: its name, or a whole schema, as in 'public_data.*'.
 
-        columns: of the table. Raises InvalidInput for a protected table, for a view that reads one, and for a name that
-        is not a database's table.
+        columns: of the table; of a schema its tables. Raises InvalidInput for a protected table, also one that may have
+        been renamed, for a view that reads one, and for a name that is not a database's table.
         """
         whole = table.endswith(".*")
         location = _schema(table, lookup) if whole else locate(table, lookup)
         _check_openable(table, location, whole=whole)
-        read = self._read_by(location)
+        read, there = self._read_by(location), self._there(location.database)
+        is_mixed = False
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
+            nonlocal is_mixed
+            is_mixed = any(schema == location.identity[0] for schema, _ in state.members)
+            gone = None if whole or location.definition else _gone_like(location, columns, state, there)
+            if gone is not None:
+                raise InvalidInput(
+                    f"{location.label} has all columns that the policy of {gone.label} names, and {gone.label} is not "
+                    f"there: it may be that table under another name. Rename it back, or unprotect {gone.label} first."
+                )
             if location.identity in state.tables:
                 raise InvalidInput(f"{location.label} is protected, so it cannot be opened: publish releases of it.")
             shut = state.protected_among(read)
@@ -149,10 +159,14 @@ class Decisions:
             return {**where(location), "action": "open", "what": f"open_table: {location.label}", "detail": said}
 
         self._ledger.append(location.database, line)
-        what = (
-            f"Every table of {location.schema} that is not protected" if location.name == ALL_TABLES else location.label
-        )
-        return f"{what} is open: analysts read it as it is."
+        if location.name != ALL_TABLES:
+            return f"{location.label} is open: analysts read it as it is."
+        if is_mixed:
+            return (
+                f"Every table of {location.schema} that is there now and was never protected is open: analysts read it "
+                "as it is. Later ones are closed until they are opened, since the schema has protected tables."
+            )
+        return f"Every table of {location.schema} that is not protected is open: analysts read it as it is."
 
     def close_table(self, table: str, lookup: Mapping[str, Any]) -> str:
         """Take back `open_table`. Returns a sentence for people."""
@@ -236,12 +250,32 @@ class Decisions:
             f"{written(allotment.remaining)} left."
         )
 
+    def _there(self, database: str) -> frozenset[Identity]:
+        """The tables that a database has."""
+        asked = (
+            "SELECT schema_name, table_name FROM system.main.duckdb_tables() "
+            "WHERE system.main.lower(database_name) = system.main.lower(?)"
+        )
+        with self._ledger.cursor() as cursor:
+            return frozenset(
+                (fold(schema), fold(name)) for schema, name in cursor.execute(asked, [database]).fetchall()
+            )
+
     def _read_by(self, location: Location) -> frozenset[Identity]:
         """The tables that a view reads; none for a table."""
         if not location.definition:
             return frozenset()
         with self._ledger.cursor() as cursor:
             return reads(cursor, location)
+
+
+def _gone_like(
+    location: Location, columns: Sequence[str], state: LedgerState, there: frozenset[Identity]
+) -> Location | None:
+    """A protected table of the schema that is not there, of whose policy a table has all columns; None without one."""
+    policies = (one for one in state.tables.values() if one.location.identity[0] == location.identity[0])
+    gone = (one for one in policies if one.location.identity not in there)
+    return next((one.location for one in gone if is_like_one_of(columns, [one.policy.columns])), None)
 
 
 def _grown(domains: Domains, policy: Policy, standing: TablePolicy, state: LedgerState) -> dict[str, int]:

@@ -14,10 +14,11 @@ import duckdb
 from duckanon.catalog.domain_sources import ENUM, DomainSource, Range, WithNull, is_found
 from duckanon.catalog.domain_values import FINDABLE, misfit, objection, of_other_column
 from duckanon.catalog.names import TableName, candidates, fold, literal, parts, parts_of_column, quoted, spelled
+from duckanon.catalog.openings import ALL_TABLES
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger
-from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, TablePolicy
+from duckanon.governance.ledger_state import LedgerState, TablePolicy
 from duckanon.governance.ledger_tables import schema_of
 from duckanon.governance.locations import Location
 from duckanon.governance.policy_changes import comparable

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from duckanon.accounting import Budget
+from duckanon.catalog import openings
 from duckanon.catalog.domain_sources import ENUM, WithNull, is_found
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Link, Policy
@@ -23,8 +24,6 @@ from duckanon.governance.locations import Identity, Location
 from duckanon.governance.preparations import Preparation, recorded
 from duckanon.renyi import KEYS_QUESTIONS, Renyi, holds
 
-# In place of a table's name, it means every table of the schema.
-ALL_TABLES = "*"
 # The unit of a charge where none was named, in words.
 _RECORD = "one record"
 
@@ -226,7 +225,7 @@ class LedgerState:
     unit's column. links: of a linked table. A table keeps these for good. kinds: by what a table's unit was identified
     when it was last protected, as `links.canonical` has it, where the ledger says that. before_policy: what was spent
     on a table before it had a policy, as of a population without a name. publications: by folded name. preparations: by
-    the key of what was measured. opened: the columns of each open table; an open schema is (schema, ALL_TABLES).
+    the key of what was measured. opened: the columns of each open table; of (schema, ALL_TABLES) its tables.
     allotments: what a user may spend of a population's budget. spent_by: what a user has spent of it; both by user and
     population. changed: the number of the newest line that changed a policy in place. decided: that of the newest line
     that is a steward's decision, and no charge.
@@ -323,17 +322,8 @@ class LedgerState:
         return next((policy for one, policy in self.tables.items() if one in found or (None, one[1]) in found), None)
 
     def is_open(self, identity: Identity, columns: Sequence[str]) -> bool:
-        """Whether analysts may read a table as it is. columns: those that it has now.
-
-        A table that was opened by name stays open while it has the same columns. A table that was ever protected is not
-        opened by opening its schema.
-        """
-        if identity in self.tables:
-            return False
-        named = self.opened.get(identity)
-        if named is not None and list(map(fold, named)) == list(map(fold, columns)):
-            return True
-        return identity not in self.members and (identity[0], ALL_TABLES) in self.opened
+        """Whether analysts may read a table as it is. columns: those that it has now."""
+        return identity not in self.tables and openings.is_open(identity, columns, self.opened, self.members)
 
     def after(self, line: Line) -> LedgerState:
         """The state after one more line."""

@@ -32,9 +32,10 @@ from typing import Any
 from duckanon.accounting import epsilon, rational, written
 from duckanon.catalog.domain_sources import DomainSource, Range, WithNull
 from duckanon.catalog.names import fold, literal, parts, parts_of_column, spelled
+from duckanon.catalog.openings import ALL_TABLES
 from duckanon.catalog.policy import AS_THEY_ARE, LISTS, Policy
 from duckanon.errors import InvalidInput
-from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
+from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Identity
 from duckanon.renyi import digits
 from duckanon.specification import functions

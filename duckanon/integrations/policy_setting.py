@@ -13,10 +13,11 @@ from functools import partial
 import duckdb
 
 from duckanon.catalog.names import literal, parts, quoted, spelled
+from duckanon.catalog.openings import ALL_TABLES
 from duckanon.errors import InvalidInput
 from duckanon.functions.policies import Protect, fitting
 from duckanon.governance.instance import Governance
-from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
+from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Identity, seen
 from duckanon.integrations.policy_file import PolicyFile, identity
 

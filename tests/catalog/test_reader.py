@@ -44,7 +44,7 @@ def seen(con: duckdb.DuckDBPyConnection, **changed: object) -> Catalog:
     decided = {
         "number": 7,
         "protected": {("main", "t"): HELD},
-        "opened": {("main", "look"): ("a", "B"), ("main", "v"): ("a",), ("pub", "*"): ()},
+        "opened": {("main", "look"): ("a", "B"), ("main", "v"): ("a",), ("pub", "*"): ("p",)},
         "published": frozenset({"released"}),
         "ever": frozenset({("pub", "ever")}),
         **changed,

@@ -301,14 +301,17 @@ def test_which_tables_are_open() -> None:
     state = LedgerState()
     for one in (
         line(1, "open", "Main", "Codes", columns=["a", "Ä"]),
-        line(2, "open", "pub", "*", columns=[]),
-        line(3, "protect", "pub", "persons", policy={"epsilon": "1", "population": "p"}, domains={}),
+        line(2, "open", "pub", "*", columns=["Any"]),
+        line(3, "open", "other", "*", columns=[]),
+        line(4, "protect", "pub", "persons", policy={"epsilon": "1", "population": "p"}, domains={}),
     ):
         state = state.after(one)
     assert state.is_open(("main", "codes"), ["A", "Ä"])
     for columns in (["a"], ["a", "ä"], ["Ä", "a"], ["a", "Ä", "b"], []):
         assert not state.is_open(("main", "codes"), columns)
     assert state.is_open(("pub", "any"), ["x"])
+    assert not state.is_open(("pub", "later"), ["x"])
+    assert state.is_open(("other", "later"), ["x"])
     assert not state.is_open(("pub", "persons"), ["x"])
     assert not state.is_open(("main", "other"), ["x"])
     gone = state.after(line(4, "unprotect", "pub", "persons"))

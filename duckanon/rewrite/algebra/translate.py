@@ -174,7 +174,8 @@ Translator: TypeAlias = Callable[[Node, Scope], Expr]
 
 def translate(node: Node, scope: Scope) -> Expr:
     """The symbolic expression of a node in a scope."""
-    return _translator(type(node))(node, scope)
+    kind: Any = type(node)
+    return _translator(kind)(node, scope)
 
 
 @cache
