@@ -14,12 +14,13 @@ from duckanon.releases.histograms import histogram
 from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.layout import Event
 from duckanon.releases.noise import NotOffered, columns_of, conditions, not_dropped, offering, public_key
-from duckanon.releases.numbers import Columns
+from duckanon.releases.numbers import Columns, is_number
 from duckanon.releases.paid_questions import Key
 from duckanon.releases.paid_questions import key as key_of
 from duckanon.releases.statistics import answer_column
 from duckanon.releases.within_units import Derived
 from duckanon.rewrite.algebra.bounds import NotBounded
+from duckanon.rewrite.algebra.constants import ZONED
 from duckanon.rewrite.algebra.expressions import (
     FALSE,
     NULL,
@@ -54,6 +55,7 @@ from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.relation import Relation
 
 _OF_OTHERS = "of other columns a key has conditions with constants alone, as in"
+_OF_TIMES = ("DATE", "TIMESTAMP", ZONED)
 _COMPUTED_KEY = (
     "A key is computed by functions that have a value for every record: lower, upper, substring, length and the like; "
     "year, month, date_trunc and the like; + - * and // by constants; CASE, coalesce and comparisons with constants. "
@@ -175,7 +177,8 @@ class PlannedKeys:
             self._columns.append((column, "", (public_key(self._context, self._table, column),)))
         except NotOffered as no:
             if self._relation is None and not self._bounded.is_exact(column.name):
-                raise
+                ways = self._by_bounds(column)
+                raise NotOffered(f"{str(no).rstrip('.')}; {ways}." if ways else str(no)) from None
             self._choices[column] = self._histogram(column, no)
 
     def _histogram(self, expr: Expr, without_bounds: NotOffered) -> Choice:
@@ -211,9 +214,14 @@ class PlannedKeys:
         except NotOffered as no:
             stored = {fold(one): one for one in self._context.columns(self._table)}
             tested = _tested(stored.get(column.name, column.name), self._types.get(column.name, ""))
-            raise NotOffered(
-                f"{str(no).rstrip('.')}, and by what is computed from these; {_OF_OTHERS} {tested}."
-            ) from no
+            ways = self._by_bounds(column) or f"{_OF_OTHERS} {tested}"
+            raise NotOffered(f"{str(no).rstrip('.')}, and by what is computed from these; {ways}.") from no
+
+    def _by_bounds(self, column: Column) -> str:
+        """What a key of a column may be by the column's bounds, in words; empty where it has none."""
+        name = {fold(one): one for one in self._policy.bounds}.get(column.name)
+        kind = self._types.get(column.name, "")
+        return _by_bounds(name, kind) if name is not None and (kind in _OF_TIMES or is_number(kind)) else ""
 
     def _choice(self, expr: Expr) -> Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
@@ -334,6 +342,21 @@ class PlannedKeys:
         if self._is_grouped:
             return answer_column(layout.key(self._cells_by.index(self._expressions[at])))
         return answer_column(layout.key(self._bases.index(self._columns[at][2][0])))
+
+
+def _by_bounds(column: str, kind: str) -> str:
+    """What a key of a column with bounds may be, in words."""
+    name = spelled([column])
+    if kind in _OF_TIMES:
+        return (
+            f"by the bounds of {name} they are told by date_trunc('quarter', {name}), time_bucket, last_day, "
+            f"strftime({name}, '%Y-%m'), and by year, quarter, month, day and the like"
+        )
+    whole = "//, " if kind in WHOLE else ""
+    return (
+        f"by the bounds of {name} they are told by floor({name} / 10), round, ceil, trunc, {whole}and arithmetic with "
+        "constants"
+    )
 
 
 def _tested(column: str, kind: str) -> str:
