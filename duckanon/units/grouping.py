@@ -8,7 +8,7 @@ from datetime import date
 from fractions import Fraction
 
 from duckanon.catalog.names import quoted
-from duckanon.catalog.types import WHOLE, digits
+from duckanon.catalog.types import FLOATS, WHOLE, digits
 from duckanon.rewrite.algebra.constants import in_sql
 from duckanon.rewrite.algebra.expressions import (
     NULL,
@@ -206,10 +206,20 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
             return Aggregated(f"system.main.{call.name}({value}){kept}", kind, bounds)
         case "bool_and" | "bool_or" if kind == "BOOLEAN":
             return Aggregated(f"system.main.{call.name}({value}){kept}", kind)
+    raise NotTotal(_not_computed(call, kind))
+
+
+def _not_computed(call: Aggregate, kind: str) -> str:
+    """That an aggregate of values of a type is not computed within a unit, and what is."""
+    if call.name == "median" and kind in FLOATS:
+        return (
+            "Within a unit medians are of whole numbers and decimals: of floats ask for min or max, or the steward for "
+            "a column of DECIMALs."
+        )
     name = f"{call.name} of different values" if call.distinct else call.name
     if call.name == "any_value":
         name = "The value of any of several rows, as by any_value or DISTINCT ON,"
-    raise NotTotal(
+    return (
         f"{name} is not computed within a unit: count, sum of whole numbers and decimals, avg, median, min, max, "
         "bool_and and bool_or are."
     )
@@ -286,7 +296,10 @@ def _narrow(value: str, kind: str, bounds: Bounds | None) -> tuple[str, str]:
     if decimal is None:
         if kind in WHOLE and kind not in _TOO_WIDE:
             return value, kind
-        raise NotTotal("Within a unit whole numbers and decimals are added up: a sum of others depends on their order.")
+        raise NotTotal(
+            "Within a unit whole numbers and decimals are added up, for sums and averages: a sum of others depends on "
+            "their order. Of floats ask for min or max, or the steward for a column of DECIMALs."
+        )
     width, scale = decimal
     if width <= _WIDEST_DECIMAL:
         return value, kind
