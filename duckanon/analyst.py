@@ -330,8 +330,12 @@ class Analyst:
         return self.execute("ROLLBACK")
 
     def explain(self, query: Any, parameters: Any = None) -> Decision:
-        """What would be decided about a statement; nothing runs."""
+        """What would be decided about a statement; nothing is charged."""
         with self._lock:
+            text = statement_text(query)
+            if _PIVOT.search(text) and not parameters:
+                with suppress(UnsupportedQuery):
+                    query = with_values(text, self._free_values, self._free_values)
             return self._guard.explain(query, parameters).shown
 
     def protected(self) -> Mapping[TableName, Protected]:
@@ -413,7 +417,20 @@ class Analyst:
         text = statement_text(query)
         if not _PIVOT.search(text) or parameters:
             return query
-        return with_values(text, lambda values: [one for (one,) in self.execute(values).fetchall()])
+        return with_values(text, self._values, self._free_values)
+
+    def _values(self, query: str) -> list[object]:
+        """The values of a query of one column."""
+        return [one for (one,) in self.execute(query).fetchall()]
+
+    def _free_values(self, query: str) -> list[object]:
+        """As `_values`. Raises UnsupportedQuery for those that would be charged."""
+        if any(step.epsilon is not None and step.drawn is None for step in self._guard.explain(query, None).steps):
+            raise UnsupportedQuery(
+                "The values of this PIVOT's column are charged, and explaining charges nothing: ask for them first, or "
+                "write them out."
+            )
+        return self._values(query)
 
     def _bind(self, trial: Trial) -> None:
         """Let DuckDB plan a query that has no rows, and run it with invented numbers. What fails is not charged for."""

@@ -67,3 +67,23 @@ def test_a_pivot_is_sorted_and_cut_where_it_ends_or_around_it(con: duckanon.Anal
     ended = con.execute(f"-- a table\n{pivot} {end}").fetchall()
     assert ended == con.execute(f"FROM ({pivot}) {end}").fetchall()
     assert [row[0] for row in ended] == {"O": ["c3", "c2", "c1", "c0"], "o": ["c1", "c2"], "L": ["c0", "c1"]}[end[0]]
+
+
+def test_what_a_pivot_will_cost_is_explained(con: duckanon.Analyst) -> None:
+    """Its values are read first, where the policy lists them; explaining buys none."""
+    pivot = "PIVOT t ON clinic USING count(*) FILTER (age > 31) GROUP BY e"
+    spent = con.execute("SELECT spent FROM privacy_budget()").fetchall()
+    asked = f"SELECT decision, epsilon FROM explain_privacy('{pivot}')"
+    assert con.execute(asked).fetchall() == [("rewritten", 1.0)]
+    assert [float(one.epsilon or 0) for one in con.explain(pivot).steps] == [1.0]
+    bought = "PIVOT (SELECT clinic, count(*) AS n FROM t WHERE age > 32 GROUP BY clinic) ON n USING count(*)"
+    assert con.execute(f"SELECT decision FROM explain_privacy('{bought}')").fetchall() == [("refused",)]
+    assert con.explain(bought).refusal is not None
+    assert con.execute("SELECT spent FROM privacy_budget()").fetchall() == spent
+
+
+def test_values_that_are_not_listed_are_written_out(con: duckanon.Analyst) -> None:
+    pivot = "PIVOT (SELECT clinic, e, year(day) AS y FROM t) ON clinic{} USING count(*) GROUP BY e"
+    with pytest.raises(DuckanonError, match=r"write them out, as in ON clinic IN \('a', 'b'\)\.$"):
+        con.execute(pivot.format(""))
+    assert len(con.execute(pivot.format(" IN ('c1', 'c3')")).fetchall()[0]) == 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import product
 
@@ -15,8 +16,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
-from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import FROM, ROOT, WITH, Node, arg, copied, nodes_of, sources
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
+from duckanon.rewrite.algebra.nodes import FROM, ROOT, WITH, Node, arg, copied, name_of, nodes_of, sources
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import aggregates_itself
@@ -100,11 +101,12 @@ def _select(pivot: Node, source: Node) -> Node:
     return query
 
 
-def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
+def with_values(text: str, ask: Callable[[str], Sequence[object]], explained: Callable[[str], Sequence[object]]) -> str:
     """The statement with the values of its PIVOTs written out, where it leaves them out.
 
-    ask: gives the values of a query of one column. As DuckDB does, each column's values are asked for first. A text
-    that is not one statement stays as it is. Raises UnsupportedQuery for too many values.
+    ask: gives the values of a query of one column. As DuckDB does, each column's values are asked for first. explained:
+    as ask, for a statement that explain_privacy is called with. A text that is not one statement stays as it is. Raises
+    UnsupportedQuery for too many values.
     """
     try:
         trees = sqlglot.parse(ordered_around(text), read=DIALECT)
@@ -117,11 +119,36 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
     # Inside out: the source of a PIVOT may have another one.
     for pivot in reversed(pivots):
         for axis in [one for one in pivot.expressions if isinstance(one, exp.Column) and pivot.args.get("using")]:
-            found = ask(_values_of(axis, pivot))
+            found = _asked(axis, pivot, ask)
             if len(found) > _MOST_VALUES:
                 raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
             axis.replace(exp.In(this=copied(axis), expressions=list(map(_literal, found))))
-    return str(tree.sql(DIALECT)) if pivots else text
+    called = [
+        one for call in nodes_of(tree, exp.Anonymous) if name_of(call) == "explain_privacy" for one in _texts(call)
+    ]
+    for one in called:
+        # What has no listed values is explained as it stands.
+        with suppress(UnsupportedQuery):
+            one.set("this", with_values(one.this, explained, explained))
+    return str(tree.sql(DIALECT)) if pivots or called else text
+
+
+def _asked(axis: Node, pivot: Node, ask: Callable[[str], Sequence[object]]) -> Sequence[object]:
+    """The values of a PIVOT's column. Raises UnsupportedQuery where they are not listed."""
+    try:
+        return ask(_values_of(axis, pivot))
+    except PolicyRefusal:
+        name = str(axis.sql(DIALECT))
+        raise UnsupportedQuery(
+            f"The values of {name} are not listed in what this PIVOT reads: write them out, as in "
+            f"ON {name} IN ('a', 'b')."
+        ) from None
+
+
+def _texts(call: Node) -> list[Node]:
+    """The constant texts among the arguments of a call."""
+    given = [one.expression if isinstance(one, exp.PropertyEQ | exp.EQ) else one for one in call.expressions]
+    return [one for one in given if isinstance(one, exp.Literal) and one.is_string]
 
 
 def _values_of(axis: Node, pivot: Node) -> str:
