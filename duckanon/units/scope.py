@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from fractions import Fraction
+from math import ceil, floor, log10
 from typing import Any, Protocol
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
-from duckanon.catalog.types import own_step
+from duckanon.catalog.types import FLOATS, own_step
 from duckanon.rewrite.algebra.constants import ZONED, plain
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
 from duckanon.rewrite.algebra.filters import written
@@ -17,6 +18,9 @@ from duckanon.rewrite.algebra.relations import Block
 from duckanon.units.fields import Bounds, Field, Made
 from duckanon.units.relation import Answered, OpenRows
 from duckanon.units.uniqueness import no_two_share
+
+# Floats of an open table are counted in steps with so many digits at least, of those that tell the ends apart.
+_DIGITS = 5
 
 
 class NotLocal(Exception):
@@ -160,7 +164,7 @@ class Scope:
             return one.bounds
         step = own_step(one.kind)
         if one.origin.rows is not None:
-            return None if step is None else self._of_values(one.origin.rows, one.origin.column, step)
+            return self._of_values(one.origin.rows, one.origin.column, one.kind)
         declared = {fold(name): each for name, each in self.protected[one.origin.table].policy.bounds.items()}
         found = declared.get(one.origin.column)
         if found is None or one.kind in ("DATE", "TIMESTAMP", ZONED, "VARCHAR"):
@@ -185,12 +189,29 @@ class Scope:
         low, high = ((each - datetime(1970, 1, 1)) // unit for each in moments)
         return Fraction(low), Fraction(high), Fraction(1)
 
-    def _of_values(self, rows: OpenRows, column: str, step: Fraction) -> Bounds | None:
-        name = quoted([column])
-        low, high = self.public.value(
-            f"SELECT system.main.min({name}), system.main.max({name}) FROM {quoted(rows.location.path)} AS _dk_open"
+    def _of_values(self, rows: OpenRows, column: str, kind: str) -> Bounds | None:
+        """The least and the largest number of an open table's column, and steps between them; None without both."""
+        step, name = own_step(kind), quoted([column])
+        if step is None and kind not in FLOATS:
+            return None
+        # (Of numbers that are not finite there is no largest one.)
+        kept = f"CASE WHEN system.main.isfinite({name}) THEN {name} END" if step is None else name
+        low, high, has_others = self.public.value(
+            f"SELECT system.main.min({name}), system.main.max({name}), "
+            f"system.main.count({name}) > system.main.count({kept}) FROM {quoted(rows.location.path)} AS _dk_open"
         )
-        return None if low is None else (Fraction(low), Fraction(high), step)
+        if low is None or has_others:
+            return None
+        return (
+            (Fraction(low), Fraction(high), step) if step is not None else _in_decimals(Fraction(low), Fraction(high))
+        )
+
+
+def _in_decimals(low: Fraction, high: Fraction) -> Bounds:
+    """Bounds of floats from around them, with steps of a power of ten, of which a hundred thousand or more fit in."""
+    reach = high - low or abs(low) or Fraction(1)
+    step = Fraction(10) ** (floor(log10(reach)) - _DIGITS)
+    return floor(low / step) * step, ceil(high / step) * step, step
 
 
 def of_open(made: Made) -> str:
