@@ -192,19 +192,16 @@ class Scope:
     def _of_values(self, rows: OpenRows, column: str, kind: str) -> Bounds | None:
         """The least and the largest number of an open table's column, and steps between them; None without both."""
         step, name = own_step(kind), quoted([column])
-        if step is None and kind not in FLOATS:
+        source = f"{quoted(rows.location.path)} AS _dk_open"
+        if step is not None:
+            low, high = self.public.value(f"SELECT system.main.min({name}), system.main.max({name}) FROM {source}")
+            return None if low is None else (Fraction(low), Fraction(high), step)
+        if kind not in FLOATS:
             return None
-        # (Of numbers that are not finite there is no largest one.)
-        kept = f"CASE WHEN system.main.isfinite({name}) THEN {name} END" if step is None else name
-        low, high, has_others = self.public.value(
-            f"SELECT system.main.min({name}), system.main.max({name}), "
-            f"system.main.count({name}) > system.main.count({kept}) FROM {quoted(rows.location.path)} AS _dk_open"
-        )
-        if low is None or has_others:
-            return None
-        return (
-            (Fraction(low), Fraction(high), step) if step is not None else _in_decimals(Fraction(low), Fraction(high))
-        )
+        # Where some are not finite, there is no largest one.
+        ends = f"system.main.min({name}), system.main.max({name}), system.main.bool_and(system.main.isfinite({name}))"
+        low, high, are_finite = self.public.value(f"SELECT {ends} FROM {source}")
+        return _in_decimals(Fraction(low), Fraction(high)) if are_finite else None
 
 
 def _in_decimals(low: Fraction, high: Fraction) -> Bounds:

@@ -176,7 +176,8 @@ class Grouped:
         if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
             # Without it the order of the rows would be left to threads. A total is NULL where a key may be NULL, too.
             total = [f"grouping({', '.join(over.keys)})"] if self.has_sets else []
-            new = new.order_by(*over.keys, *total, dialect=DIALECT)
+            by = [sqlglot.parse_one(one, read=DIALECT) for one in (*over.keys, *total)]
+            new = new.order_by(*(exp.Ordered(this=one, nulls_first=True) for one in by))
         return new
 
     def intervals(self, over: Over, widths: Sequence[str | None]) -> list[tuple[int, str]]:
@@ -359,7 +360,7 @@ class _Writer:
             return self._end(call, only, side, named)
         computed = inner(node)
         if computed is None:
-            divided = quotient(node, grouped.aggregates)
+            divided = quotient(node, grouped.aggregates) if isinstance(node, exp.Div) else None
             raise NotFollowed(_NO_END if divided is None or not self._adds_totals(divided) else _TOTAL_OF_TOTALS, call)
         part, falls = computed
         copy = node.copy()
