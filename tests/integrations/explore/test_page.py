@@ -73,6 +73,8 @@ class Watched:
         import axe_core_python
 
         self.page.evaluate((Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+        # A button that was just enabled still has some of the colour of one that is not.
+        self.page.evaluate("() => Promise.all(document.getAnimations().map(one => one.finished))")
         # It takes the links to the steps, which hold the choices after #, for links to a place on the page.
         options = {"resultTypes": ["violations"], "rules": {"skip-link": {"enabled": False}}}
         found = self.page.evaluate("options => axe.run(document, options)", options)["violations"]
