@@ -207,7 +207,9 @@ class Scope:
 def _in_decimals(low: Fraction, high: Fraction) -> Bounds:
     """Bounds of floats from around them, with steps of a power of ten, of which a hundred thousand or more fit in."""
     reach = high - low or abs(low) or Fraction(1)
-    step = Fraction(10) ** (floor(log10(reach)) - _DIGITS)
+    power = floor(log10(reach))
+    # (Floats do not tell a number that is just below a power of ten from it.)
+    step = Fraction(10) ** (power - (Fraction(10) ** power > reach) - _DIGITS)
     return floor(low / step) * step, ceil(high / step) * step, step
 
 

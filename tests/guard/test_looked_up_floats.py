@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import duckanon
@@ -71,6 +71,8 @@ def test_without_a_largest_number_there_are_no_bounds(
 
 
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12))
+@example(1e12, 2.0**-9)
+@example(0.0, 5e-324)
 def test_bounds_are_around_the_values_with_enough_steps(one: float, other: float) -> None:
     least, largest = sorted((Fraction(one), Fraction(other)))
     low, high, step = _in_decimals(least, largest)
