@@ -171,7 +171,7 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
     views: dict[TableName, View] = {name: one for name, one in own.items() if isinstance(one, View)}
     behind: dict[TableName, Stored | View] = {}
     protected = _protected(whole, governed)
-    # A protected table that is not there may be one that was renamed.
+    # A protected table that is not there may have been renamed: what may be it is not there for open views, either.
     gone = [(name, one.policy.columns) for name, one in protected.items() if one.stored is None]
     for name, stored in whole.tables.items():
         decided = governed.get(name.catalog, Governed())
@@ -179,9 +179,11 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
             if name.object in decided.published:
                 tables[name] = stored
         elif name not in protected:
-            behind[name] = stored
             beside = [named for one, named in gone if (one.catalog, one.schema) == (name.catalog, name.schema)]
-            if _is_open(name, decided, tuple(stored.columns)) and not is_like_one_of(stored.columns, beside):
+            if is_like_one_of(stored.columns, beside):
+                continue
+            behind[name] = stored
+            if _is_open(name, decided, tuple(stored.columns)):
                 tables[name] = stored
     for name, view in whole.views.items():
         if name.schema != SCHEMA and name not in protected:

@@ -169,7 +169,7 @@ class OpenTable(_Decision):
 
     def query(self) -> str:
         schema = self.tbl.removesuffix(".*")
-        return self.decided(_columns(self.tbl) if schema == self.tbl else _there(schema), names="names")
+        return self.decided(_columns(self.tbl) if schema == self.tbl else tables_of(schema), names="names")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +221,8 @@ def _columns(table: str) -> str:
     return f"{described} FROM (DESCRIBE FROM system.main.query_table({literal(table)}))"
 
 
-def _there(schema: str) -> str:
-    """The names of the tables and views of a schema, NULL for one that does not exist."""
+def tables_of(schema: str) -> str:
+    """The query for the names of the tables and views of a schema, NULL for one that does not exist."""
     database, name = (["", *parts(schema)])[-2:]
     inside = literal(database) if database else "system.main.current_database()"
     of_schema = (

@@ -56,6 +56,14 @@ class Cell:
             return ends
         return [f"CAST({end} AS {self.kind}{'[]' if self.is_set else ''})" for end in ends]
 
+    def _within(self, inner: Sequence[str], outer: Sequence[str], of_set: str) -> list[str]:
+        """Conditions that one value or cell lies inside another cell, by their ends. of_set: DuckDB's test for sets."""
+        if self.is_set:
+            return [f"system.main.{of_set}({outer[0]}, {inner[0]})"]
+        if len(outer) == 1:
+            return [f"{inner[0]} = {outer[0]}"]
+        return [f"{inner[0]} >= {outer[0]}", f"{inner[-1]} <= {outer[1]}"]
+
     def value(self) -> str:
         """A record's value, in SQL."""
         return identifier(self.column)
@@ -66,12 +74,7 @@ class Cell:
         Without them DuckDB joins by ranges, which is faster.
         """
         ends = self._ends(alias)
-        if self.is_set:
-            tests = [f"system.main.list_contains({ends[0]}, {value})"]
-        elif len(ends) == 1:
-            tests = [f"{value} = {ends[0]}"]
-        else:
-            tests = [f"{value} >= {ends[0]}", f"{value} <= {ends[1]}"]
+        tests = self._within([value], ends, "list_contains")
         if nulls:
             tests = [f"({end} IS NULL OR {test})" for end, test in zip(ends, tests, strict=True)]
         return " AND ".join(tests)
@@ -79,12 +82,7 @@ class Cell:
     def inside(self, inner: str, outer: str) -> str:
         """Whether one table's cell lies inside another's."""
         one, other = self._ends(inner), self._ends(outer)
-        if self.is_set:
-            tests = [f"system.main.list_has_all({other[0]}, {one[0]})"]
-        elif len(one) == 1:
-            tests = [f"{one[0]} = {other[0]}"]
-        else:
-            tests = [f"{one[0]} >= {other[0]}", f"{one[1]} <= {other[1]}"]
+        tests = self._within(one, other, "list_has_all")
         # (An inner end that is NULL is inside no value: the test is NULL.)
         return " AND ".join(f"({end} IS NULL OR {test})" for end, test in zip(other, tests, strict=True))
 

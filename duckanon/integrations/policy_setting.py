@@ -12,10 +12,10 @@ from functools import partial
 
 import duckdb
 
-from duckanon.catalog.names import literal, parts, quoted, spelled
+from duckanon.catalog.names import fold, literal, parts, quoted, spelled
 from duckanon.catalog.openings import ALL_TABLES
 from duckanon.errors import InvalidInput
-from duckanon.functions.policies import Protect, fitting
+from duckanon.functions.policies import Protect, fitting, tables_of
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Identity, seen
@@ -105,8 +105,9 @@ class PolicySetting:
 
     def _opening(self, name: str) -> Step:
         def make() -> str:
-            columns = [] if name.endswith(".*") else list(self._columns(name))
-            return self._governance.decisions.open_table(name, seen(self._con, name.removesuffix(".*")), columns)
+            schema = name.removesuffix(".*")
+            columns = list(self._columns(name)) if schema == name else self._tables(schema)
+            return self._governance.decisions.open_table(name, seen(self._con, schema), columns)
 
         return Step(name, make)
 
@@ -121,11 +122,30 @@ class PolicySetting:
     def _closed(self, name: str) -> str:
         return self._governance.decisions.close_table(name, seen(self._con, name.removesuffix(".*")))
 
+    def _tables(self, schema: str) -> list[str]:
+        ((names,),) = self._con.execute(tables_of(schema)).fetchall()
+        if names is None:
+            raise InvalidInput(f"There is no schema {schema} in the database: make it, or correct its name.")
+        return list(names)
+
     def _not_opened(self) -> Iterator[tuple[str, str]]:
-        """Tables that the file opens and that are not open."""
+        """Tables that the file opens and that are not open, also those that came to an open schema later."""
         for name in self._file.opened:
+            schema = name.removesuffix(".*")
             if identity(name) not in self.state.opened:
                 yield name, f"it is not open, and only open_table({literal(name)}) opens it."
+            elif schema != name:
+                later = [one for one in self._tables(schema) if not self._stays(identity(name), one)]
+                if later:
+                    yield (
+                        name,
+                        f"{_listed(later)} not open with it: only open_table({literal(name)}) opens what came later.",
+                    )
+
+    def _stays(self, schema: Identity, table: str) -> bool:
+        """Whether a table of an open schema is open with it, or is none that the schema's opening is about."""
+        one = schema[0], fold(table)
+        return one in self.state.members or one in self.state.opened or self.state.is_open(one, [])
 
     def _left_out(self) -> Iterator[tuple[str, str]]:
         """Tables that are protected and that the file does not name."""
@@ -167,6 +187,10 @@ class _Impossible(Exception):
     def __init__(self, step: Step, error: InvalidInput) -> None:
         super().__init__(str(error))
         self.step, self.error = step, error
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _opened_name(of: Identity) -> str:

@@ -221,7 +221,7 @@ class PlannedKeys:
         """What a key of a column may be by the column's bounds, in words; empty where it has none."""
         name = {fold(one): one for one in self._policy.bounds}.get(column.name)
         kind = self._types.get(column.name, "")
-        return _by_bounds(name, kind) if name is not None and (kind in _OF_TIMES or is_number(kind)) else ""
+        return _told_by(name, kind) if name is not None and (kind in _OF_TIMES or is_number(kind)) else ""
 
     def _choice(self, expr: Expr) -> Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
@@ -344,7 +344,7 @@ class PlannedKeys:
         return answer_column(layout.key(self._bases.index(self._columns[at][2][0])))
 
 
-def _by_bounds(column: str, kind: str) -> str:
+def _told_by(column: str, kind: str) -> str:
     """What a key of a column with bounds may be, in words."""
     name = spelled([column])
     if kind in _OF_TIMES:

@@ -59,5 +59,5 @@ def test_finite_numbers_are_added_up(con: duckanon.Analyst) -> None:
         "SELECT sum(o.fine), avg(o.fine), sum(o.zero) FROM t JOIN o USING (k)"
     ).fetchall()
     assert abs(total - 120) < 200
-    assert mean == pytest.approx(2, abs=0.2)
+    assert mean == pytest.approx(2, abs=0.05)
     assert isinstance(whole, int)

@@ -88,6 +88,14 @@ def test_another_name_opens_nothing(path: Path, opening: str, how: str) -> None:
     assert is_open(path, "pub.states") is (opening == "pub.*")
 
 
+def test_an_open_view_does_not_read_it_either(path: Path) -> None:
+    """The name that the view reads was another table's."""
+    run(path, "CREATE VIEW pub.seen AS FROM pub.example", "SELECT open_table('pub.seen')")
+    assert is_open(path, "pub.seen")
+    run(path, "DROP TABLE pub.example", "ALTER TABLE pub.persons RENAME TO example")
+    assert not is_open(path, "pub.seen")
+
+
 def test_a_table_that_comes_later_is_opened_by_a_call(path: Path) -> None:
     (said,) = run(path, "SELECT open_table('pub.*')")
     assert said.endswith("Later ones are closed until they are opened, since the schema has protected tables.")

@@ -187,6 +187,30 @@ def test_what_may_be_changed_is_and_the_rest_is_named() -> None:
         assert outcome.refused == (('other."a.b"', "it is protected, and only unprotect('other.\"a.b\"') ends that."),)
 
 
+def test_a_schema_is_opened_with_the_tables_that_it_has() -> None:
+    """One of them is protected, so later ones are not open with it, which applying the file says."""
+    text = BOTH + '[open]\ntables = ["main.*"]\n'
+    with database() as (con, made):
+        PolicySetting(con._con, made, read(text)).begin(keep=True)
+        assert state(con, made).is_open(("main", "counties"), ["name"])
+        assert not state(con, made).is_open(("main", "persons"), list(COLUMNS))
+        con.execute("CREATE TABLE later AS SELECT 1 AS x")
+        con.execute("CREATE TABLE named AS SELECT 1 AS x; SELECT open_table('named')").fetchall()
+        assert not state(con, made).is_open(("main", "later"), ["x"])
+        setting = PolicySetting(con._con, made, read(text.replace('"main.*"', '"main.*", "main.named"')))
+        assert setting.apply(keep=True).refused == (
+            ("main.*", "later is not open with it: only open_table('main.*') opens what came later."),
+        )
+        con.execute("SELECT open_table('main.*')").fetchall()
+        assert setting.apply(keep=True).refused == ()
+        missing = PolicySetting(con._con, made, read(text.replace("main.*", "gone.*")))
+        assert missing.apply(keep=True).refused == (
+            ("gone.*", "it is not open, and only open_table('gone.*') opens it."),
+        )
+    with database() as (con, made), pytest.raises(InvalidInput, match="There is no schema gone in the database"):
+        PolicySetting(con._con, made, read(text.replace("main.*", "gone.*"))).begin(keep=True)
+
+
 def test_links_are_set_after_what_they_lead_to() -> None:
     text = """
 [populations.customers]
