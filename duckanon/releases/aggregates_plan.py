@@ -37,7 +37,7 @@ from duckanon.releases.statistics import (
 from duckanon.releases.within_units import Derived
 from duckanon.rewrite.algebra.bounds import truncation
 from duckanon.rewrite.algebra.constants import ZONED, literal
-from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
@@ -76,7 +76,7 @@ class Plan(PlannedMeasures):
 
     def _typed_key(self, expr: Expr) -> str:
         """A key over the answer, of DuckDB's type: in later versions starts of days and months are TIMESTAMPs."""
-        key, cut = self._key(expr), truncation(expr)
+        key, cut = self._key(expr), None if isinstance(expr, Column) else truncation(expr)
         if cut is None or any(self._types.get(one) == ZONED for one in columns_of(expr)):
             return key
         try:

@@ -14,7 +14,7 @@ from duckanon.releases.histograms import histogram
 from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.layout import Event
 from duckanon.releases.noise import NotOffered, columns_of, conditions, not_dropped, offering, public_key
-from duckanon.releases.numbers import Columns, is_number
+from duckanon.releases.numbers import Columns
 from duckanon.releases.paid_questions import Key
 from duckanon.releases.paid_questions import key as key_of
 from duckanon.releases.statistics import answer_column
@@ -25,6 +25,7 @@ from duckanon.rewrite.algebra.expressions import (
     FALSE,
     NULL,
     TRUE,
+    Arithmetic,
     Boolean,
     Case,
     Cast,
@@ -32,6 +33,7 @@ from duckanon.rewrite.algebra.expressions import (
     Comparison,
     Constant,
     Expr,
+    Function,
     In,
     Is,
     Negative,
@@ -218,10 +220,21 @@ class PlannedKeys:
             raise NotOffered(f"{str(no).rstrip('.')}, and by what is computed from these; {ways}.") from no
 
     def _by_bounds(self, column: Column) -> str:
-        """What a key of a column may be by the column's bounds, in words; empty where it has none."""
+        """What a key of a column may be by the column's bounds, in words; empty where it has none that are of use."""
         name = {fold(one): one for one in self._policy.bounds}.get(column.name)
         kind = self._types.get(column.name, "")
-        return _told_by(name, kind) if name is not None and (kind in _OF_TIMES or is_number(kind)) else ""
+        if name is None:
+            return ""
+        if kind in _OF_TIMES:
+            return _told_of_times(spelled([name]))
+        try:
+            of = self._bounded.bounds(column.name)
+            by = 10 ** max(1, len(str(int(of.high - of.low))) - 3)
+            floored = Function("floor", (Arithmetic("/", column, Constant(str(by), is_text=False)),))
+            histogram(self._bounded, floored, self._shown(floored))
+        except (NotBounded, NotOffered, NotTotal):
+            return ""
+        return _told_of_numbers(spelled([name]), by, kind)
 
     def _choice(self, expr: Expr) -> Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
@@ -344,18 +357,20 @@ class PlannedKeys:
         return answer_column(layout.key(self._bases.index(self._columns[at][2][0])))
 
 
-def _told_by(column: str, kind: str) -> str:
-    """What a key of a column with bounds may be, in words."""
-    name = spelled([column])
-    if kind in _OF_TIMES:
-        return (
-            f"by the bounds of {name} they are told by date_trunc('quarter', {name}), time_bucket, last_day, "
-            f"strftime({name}, '%Y-%m'), and by year, quarter, month, day and the like"
-        )
+def _told_of_times(name: str) -> str:
+    """What a key of a date or a time with bounds may be, in words."""
+    return (
+        f"by the bounds of {name} they are told by date_trunc('quarter', {name}), time_bucket, last_day, "
+        f"strftime({name}, '%Y-%m'), and by year, quarter, month, day and the like"
+    )
+
+
+def _told_of_numbers(name: str, by: int, kind: str) -> str:
+    """What a key of a number of a type with bounds may be, in words."""
     whole = "//, " if kind in WHOLE else ""
     return (
-        f"by the bounds of {name} they are told by floor({name} / 10), round, ceil, trunc, {whole}and arithmetic with "
-        "constants"
+        f"by the bounds of {name} they are told by floor({name} / {by}), round, ceil, trunc, {whole}and arithmetic "
+        "with constants"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date, time
 from decimal import Decimal
@@ -23,11 +24,13 @@ _MADE = """
     (i * 37 % 2000 - 1000) / 8 AS score, TIMESTAMP '2020-01-01' + INTERVAL (i * 11) HOUR AS came,
     DATE '2020-01-01' + (i % 700)::INTEGER AS day, DATE '2020-01-01' + (i % 90)::INTEGER AS listed,
     DATE '2020-01-01' + i::INTEGER AS far, CASE WHEN i % 7 > 0 THEN repeat('ä', (i % 90)::INTEGER) END AS word,
-    (i % 8 / 8)::DECIMAL(18, 18) AS part, ['a', 'b'][1 + i % 2] AS kind, i % 40 AS free, i % 3 AS secret
+    (i % 8 / 8)::DECIMAL(18, 18) AS part, i * 5.5e8 AS wide, i * 5.5e10 AS widest,
+    ['a', 'b'][1 + i % 2] AS kind, i % 40 AS free, i % 3 AS secret
   FROM range(2000) r(i);
   SELECT protect('t', privacy_unit := 'unit', rows_per_unit := 1, epsilon := 1000, per_query := 1,
     public := ['kind', 'listed'], drop := ['secret'], domains := {'kind': ['a', 'b'],
-      'listed': {'from': DATE '2020-01-01', 'to': DATE '2020-03-31'}}, bounds := {'age': [0, 90], 'pay': [0, 50, 0.01],
+      'listed': {'from': DATE '2020-01-01', 'to': DATE '2020-03-31'}}, bounds := {
+      'age': [0, 90], 'wide': [0, 2000000000000], 'widest': [0, 1000000000000000, 0.001], 'pay': [0, 50, 0.01],
       'score': [-125, 125, 0.125], 'part': [0, 0.875, 0.125], 'came': [TIMESTAMP '2020-01-01', TIMESTAMP '2022-12-31'],
       'day': [DATE '2020-01-01', DATE '2021-11-30'],
       'far': [DATE '1900-01-01', DATE '2099-12-31'], 'word': [0, 200], 'secret': [0, 2]});
@@ -237,3 +240,14 @@ def test_what_lies_outside_counts_in_the_first_or_the_last_row(
 def test_what_is_refused(both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str, said: str) -> None:
     with pytest.raises(PolicyRefusal, match=said):
         both[0].execute(f"SELECT {key} AS k, count(*) FROM t GROUP BY k").fetchall()
+
+
+@pytest.mark.parametrize("key", ["score", "wide", "widest", "hash(score)", "hash(wide)", "hash(day)"])
+def test_a_way_by_bounds_that_is_told_works(both: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection], key: str) -> None:
+    con, plain = both
+    with pytest.raises(PolicyRefusal) as refused:
+        con.execute(f"SELECT {key} AS k, count(*) FROM t GROUP BY k")
+    way = re.search(r"by the bounds of \w+ they are told by (\w+\(.*?\)),", str(refused.value))
+    assert way is not None
+    sql = f"SELECT {way[1]} AS k, count(*) AS n FROM t GROUP BY k ORDER BY k"
+    assert [row for row in con.execute(sql).fetchall() if row[1]] == plain.execute(sql).fetchall()
