@@ -1,12 +1,20 @@
-"""Runs the SQL in a page of documentation, and compares what it prints with what it gives."""
+"""Runs the SQL in a page of documentation, and compares what it prints with what it gives.
+
+`python -m tests.documents` prints the words of prose of each page and folder.
+"""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(sql|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What is no prose: comments, fenced blocks, tables, command lines (indented below an empty line).
+NO_PROSE = re.compile(r"<!--[\s\S]*?-->|^ *(`{3,})[\s\S]*?\n *\1$|^ *\|.*$|(?<=\n\n)(?: {4}.+\n+)+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -40,3 +48,27 @@ def run(con: duckdb.DuckDBPyConnection, sql: str) -> str:
         con.execute(statement).fetchall()
     relation = con.sql(last.query)
     return "" if relation is None else str(relation)
+
+
+def prose(text: str) -> int:
+    """The words of a page that a reader reads as sentences; a link counts as its text."""
+    return len(re.sub(r"\]\([^)]*\)", "]", NO_PROSE.sub("", text)).split())
+
+
+def words() -> Counter[str]:
+    """The words of prose of each page, by its path."""
+    return Counter({str(page.relative_to(ROOT)): prose(page.read_text(encoding="utf-8")) for page in PAGES})
+
+
+def main() -> None:
+    """Print them: pages, then folders, then all."""
+    pages = words()
+    folders: Counter[str] = Counter()
+    for page, count in pages.items():
+        folders[str(Path(page).parent)] += count
+    for name, count in (*sorted(pages.items()), *sorted(folders.items()), ("all", pages.total())):
+        print(f"{count:7,} {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -10,15 +10,14 @@ import pytest
 from duckanon.integrations.cli.console import converse
 from duckanon.integrations.terminal.session import Session
 from duckanon.specification import functions
-from tests.documents import cells, examples, run
+from tests.documents import PAGES, ROOT, cells, examples, prose, run, words
 from tests.reference import FUNCTION_PAGES
 from tests.walk import READERS, shell
 
 # Pages show what a user gets.
 pytestmark = pytest.mark.usefixtures("whole_search")
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MOST_WORDS = 88_600  # of prose in all pages, to fall to 70,000: lower it when pages became shorter
 WALKS = [ROOT / "docs" / "learn" / f"{name}.md" for name in READERS]  # tests/test_walks.py walks them
 RECORD = ROOT / "docs" / "how-to" / "record.md"  # tests/integrations/record walks it
 
@@ -131,3 +130,14 @@ def test_no_words_say_that_the_first_records_of_a_unit_count() -> None:
     texts = [path for kind in ("docs/**/*.md", "duckanon/**/*.py", "sql/**/*.*") for path in ROOT.glob(kind)]
     said = {path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))}
     assert not said - {"changelog.md"}
+
+
+def test_the_pages_stay_short() -> None:
+    """A fact that another page already says is linked; `python -m tests.documents` counts."""
+    assert words().total() <= MOST_WORDS
+
+
+def test_what_counts_as_prose() -> None:
+    page = "# A *title*\n\nTwo\nwords, [a link](x y).\n\n- item\n  | cell |\n  |---|\n\n    python -m this\n\n"
+    fences = "```sql\nSELECT 1\n```\n\n````text\na\n```\n````\n<!-- not\n    seen -->\nend `code`\n"
+    assert prose(page + fences) == 11
