@@ -601,7 +601,7 @@ class Prepared(ByKeys):
     def _rounded_told(self) -> str:
         numbers = [one.number for one in self._measures.sums.values()]
         found = [one for one in numbers if rounding(one, self._type(one))]
-        told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in found)
+        told = ", ".join(f"{one.column} to steps of {abs(float(Fraction(one.step))):.6g}" for one in found)
         return f" Values are rounded: {told}." if told else ""
 
     @property

@@ -1,6 +1,7 @@
 """Numbers that are computed from one prepared column: what is known of it is enough for them.
 
 A multiple of a measured number, also with a constant added, has the same place between its bounds as the number itself.
+A negative multiple falls as the number grows: its bounds change places.
 """
 
 from __future__ import annotations
@@ -9,23 +10,25 @@ from dataclasses import replace
 from fractions import Fraction
 
 from duckanon.releases.measures import Computed, Number
-from duckanon.rewrite.algebra.expressions import Arithmetic, Column, Constant, Expr, Negative
+from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Constant, Expr, Negative
 
 
 def multiple(of: Number, expr: Expr, computed: Computed) -> Computed | None:
     """What is computed from a measured number, in the steps in which that is measured; None where it has others.
 
+    Its `low` is what it is for the number's least value: where it falls, its largest value, and its step is below zero.
     expr: it, of one column. computed: it in steps of its own, which follow from the bounds of the column.
     """
     line = _line(expr)
-    if line is None or line[0] <= 0:
+    if line is None or not line[0]:
         return None
     times, plus = line
-    low, high = (times * each + plus for each in (Fraction(of.low), of.high))
-    if (Fraction(computed.low), computed.high) != (low, high):
+    ends = [times * each + plus for each in (Fraction(of.low), of.high)]
+    if not Fraction(computed.low) <= min(ends) < max(ends) <= computed.high:
         return None
     # Its own steps are finer where what is added is no multiple of them: of 2 * x + 1 they are 1.
-    return replace(computed, column=of.column, value="", step=str(times * Fraction(of.step)), steps=of.steps)
+    step = str(times * Fraction(of.step))
+    return replace(computed, column=of.column, value="", low=str(ends[0]), step=step, steps=of.steps)
 
 
 def _line(expr: Expr) -> tuple[Fraction, Fraction] | None:
@@ -35,6 +38,8 @@ def _line(expr: Expr) -> tuple[Fraction, Fraction] | None:
             return Fraction(1), Fraction(0)
         case Constant(value, is_text=False):
             return Fraction(0), Fraction(value)
+        case Cast(operand, kind) if kind.upper() == "DOUBLE":
+            return _line(operand)
         case Negative(operand):
             line = _line(operand)
             return None if line is None else (-line[0], -line[1])

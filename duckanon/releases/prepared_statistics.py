@@ -99,14 +99,19 @@ class PreparedMean(Mean):
     def end(self, side: str) -> str:
         n, s = self._sum("n"), self._sum("s")
         above = f"(({s} - {double(self._least)} * {n}) / {double(self._reach)})"
-        way = self._both.end_sql(side, above, n)
+        # Of a number that falls as the column grows the way is turned around.
+        way = self._both.end_sql(side if self._reach > 0 else OTHER_SIDE[side], above, n)
         moved = f"{double(self._least)} + {double(self._reach)} * {way} {'-' if side == 'low' else '+'}"
         return self._clamped(f"({moved} {float(self.error)!r})")
 
     @property
     def half(self) -> float | None:  # type: ignore[override] # of many cells it is not looked at
         most = self._both.most
-        return None if most is None else most * float(self._reach)
+        return None if most is None else most * abs(float(self._reach))
+
+    def _clamped(self, value: str) -> str:
+        least, most = sorted((self._least, self.found.measure.number.high))
+        return f"least(greatest({value}, {double(least)}), {double(most)})"
 
 
 @dataclass(frozen=True)

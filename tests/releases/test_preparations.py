@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -79,6 +80,9 @@ QUESTIONS = (
     "SELECT sum(income) / count(*) FROM persons",
     "SELECT state, sum(2 * income + 1), avg(income / 4), sum(income) FROM persons GROUP BY ALL",
     "SELECT sum(income) / count(income) FROM persons",
+    "SELECT state, sum(-income), avg(-income), sum(3 - income), avg(0 - income::DOUBLE / 4) FROM persons GROUP BY ALL",
+    "SELECT age, avg(2 - score), sum(-2 * score + 1) FROM persons GROUP BY age",
+    "SELECT sum(income - 3 * income), -sum(-income), sum(100 - income) / count(income) FROM persons",
     "SELECT state, rank() OVER (ORDER BY count(*) DESC, state) FROM persons GROUP BY state",
     "SELECT upper(sex) AS s, count(*) FROM persons GROUP BY s",
     "WITH w AS (SELECT state, count(*) AS n FROM persons GROUP BY state) SELECT max(n), sum(n) FROM w",
@@ -92,7 +96,6 @@ OTHERS = (
     "SELECT median(income) FROM persons",
     "SELECT stddev_pop(income) FROM persons",
     "SELECT sum(income * income) FROM persons",
-    "SELECT sum(-income) FROM persons",
     "SELECT sum(income % 7) FROM persons",
     "SELECT sum(income + score) FROM persons",
     "SELECT age, sum(income) FROM persons GROUP BY age",
@@ -256,6 +259,36 @@ def test_ends_are_around_the_truth_and_as_wide_as_is_said(analyst: Analyst) -> N
         "SELECT low(count(*)), high(count(*)), count(*) FROM persons GROUP BY state HAVING state = 'GA'"
     ).fetchall()
     assert high - n == step.within == n - low or low == 0
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "avg"])
+@pytest.mark.parametrize(
+    "rises", ["income", "2 * income + 1", "score", "score / 3 - 1", "income - 3", "5 * (income - 50)"]
+)
+def test_what_falls_has_the_interval_of_what_rises_turned_around(aggregate: str, rises: str, tmp_path: Path) -> None:
+    """With its noise. It was charged, though it follows."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(POLICY.format(unit="")).fetchall()
+        con.execute(PREPARE.replace("epsilon := 1", "epsilon := 2")).fetchall()
+    key = "age" if "score" in rises else "state"
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as analyst:
+        number = f"{aggregate}({rises})"
+        up = analyst.execute(
+            f"SELECT {number}, low({number}), high({number}) FROM persons GROUP BY ROLLUP ({key})"
+        ).fetchall()
+        for falls in (f"-({rises})", f"0 - ({rises})", f"(-1) * ({rises})"):
+            turned = number.replace(rises, falls)
+            sql = f"SELECT {turned}, high({turned}), low({turned}) FROM persons GROUP BY ROLLUP ({key})"
+            for row, expected in zip(analyst.execute(sql).fetchall(), up, strict=True):
+                assert [float(one) for one in row] == pytest.approx([-float(one) for one in expected], abs=1e-6)
+                assert row[2] < row[1]
+            near = [
+                re.findall(r"within [\d.,]+", analyst.explain(f"SELECT {one} FROM persons").steps[0].reason)
+                for one in (turned, number)
+            ]
+            assert near[0] == near[1] != []
+        assert spent(analyst)[1] == 1
 
 
 WIDE = """
