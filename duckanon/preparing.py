@@ -366,8 +366,13 @@ class _Column:
 def _looked_up(following: FollowingQuestion) -> dict[str, _Column]:
     """The columns that an answer looks up, by folded names."""
     keys = {fold(one.column): one for one in following.keys}
-    measured = [one.number for one, _ in following.measures if isinstance(one, Sums)]
-    numbers = {fold(one.column): one for one in measured if one.column not in following.of_keys}
+    summed = {one.number.column for one, _ in following.measures if isinstance(one, Sums)} - {*following.of_keys}
+    # As they are stored, also where a multiple is asked for.
+    numbers = {
+        fold(one.column): Number(one.column, one.low, one.step, one.steps)
+        for one in following.preparation.design.numbers
+        if one.column in summed
+    }
     return {
         fold(one.name): _Column(one, keys.get(fold(one.name)), numbers.get(fold(one.name)))
         for one in following.looked_up

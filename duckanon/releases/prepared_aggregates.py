@@ -33,6 +33,7 @@ from duckanon.releases.plan_measures import Measures
 from duckanon.releases.preparations import MOST_STEPS, PLACE, FollowingQuestion
 from duckanon.releases.prepared_noise import PreparedNoise, noise_of
 from duckanon.releases.prepared_numbers import multiple
+from duckanon.releases.prepared_parts import ALL, VALUES, PartOf, Wanted, always_holds, of_each, presence, share
 from duckanon.releases.prepared_statistics import PreparedCount, PreparedMean, PreparedShare, PreparedSum, divided
 from duckanon.releases.side_by_side import Part, SideBySide
 from duckanon.releases.statistics import Counted, Measured, Told, answer_column
@@ -43,7 +44,6 @@ from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, Over
-from duckanon.rewrite.recognize.aggregates import present_operand
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.rule_context import RuleContext
 
@@ -255,7 +255,9 @@ def _joined(context: RuleContext, asked: Asked, one: Prepared, other: Prepared) 
 
 def _most_exact_plan(context: RuleContext, asked: Asked, preparation: Preparation) -> Prepared:
     """How a query follows from one table for all of its numbers, with its keys in common. Raises REFUSALS."""
-    is_summed = any(one.name in ("sum", "avg") for one in asked.found.statistics)
+    said = {each for one in asked.found.statistics for each in (*one.where, *one.of)} | asked.found.filter
+    is_of_number = any(presence(frozenset([one])) is not None for one in said)
+    is_summed = is_of_number or any(one.name in ("sum", "avg") for one in asked.found.statistics)
     found: list[Prepared] = []
     refused: Exception = NotOffered(OTHERWISE)
     for by_keys in (False, True) if is_summed else (False,):
@@ -335,7 +337,11 @@ class Prepared(ByKeys):
         if not preparation.design.measured:
             preparation = _beside(context, preparation, asked.read, asked.found.table)
         self.preparation = preparation
-        super().__init__(context, asked.found, asked.grouped, frozenset(map(fold, self.preparation.design.keys)))
+        keys = frozenset(map(fold, preparation.design.keys))
+        numbers = frozenset(fold(one.column) for one in preparation.design.numbers)
+        # Of what has a value and what has none: a key's values say it, or what is measured of a number.
+        self._told_apart = numbers - keys if by_keys else numbers
+        super().__init__(context, of_each(asked.found, self._told_apart), asked.grouped, keys)
         self._check()
 
     def _check(self) -> None:
@@ -353,7 +359,9 @@ class Prepared(ByKeys):
         self._check_named(self.open_ended, self.question.location.database)
         for measure in self._measures.all:
             number = getattr(measure, "number", None)
-            self._read.check_found([one.column for one in self._bases], number and number.column)
+            # Those without a value are also those that find nothing.
+            says = None if number is None or getattr(measure, "missing", False) else number.column
+            self._read.check_found([one.column for one in self._bases], says)
             wanted = {*self.question.with_number(measure)}
             if not any(wanted <= {*one} for one in self.preparation.design.tables):
                 raise NotOffered(OTHERWISE)
@@ -401,10 +409,12 @@ class Prepared(ByKeys):
         """There are no conditions on records beside those on keys, and whether there is a number."""
         self._places, self._told = {}, []
         for one in self._statistics:
-            rest = self._of_records(one.where) | self._of_records(one.of)
-            if rest and (one.name != "records" or self._present(rest) is None):
-                raise NotOffered(OTHERWISE)
+            self._wanted(one)
         return ()
+
+    def _is_of_keys(self, condition: Expr) -> bool:
+        told = presence(frozenset([condition]))
+        return (told is None or told[0].name not in self._told_apart) and super()._is_of_keys(condition)
 
     @property
     def _own_rows(self) -> Sequence[str]:
@@ -412,10 +422,16 @@ class Prepared(ByKeys):
 
     # --- measures -----------------------------------------------------------------------------------------------------
 
-    def _present(self, where: frozenset[Expr]) -> Number | None:
-        """The number of which conditions say that there is one; None where they say something else."""
-        operand = present_operand(where)
-        return self._number(operand) if isinstance(operand, Column) else None
+    def _part(self, where: frozenset[Expr]) -> tuple[Number | None, PartOf]:
+        """The records that conditions leave of a cell, and the number that says which. Raises NotOffered."""
+        rest = frozenset(one for one in self._of_records(where) if not always_holds(one))
+        if not rest:
+            return None, ALL
+        told = presence(rest)
+        number = None if told is None else self._number(told[0])
+        if told is None or number is None:
+            raise NotOffered(OTHERWISE)
+        return number, told[1]
 
     def _number(self, column: Column) -> Number | None:
         """A column as a number: one that was measured, or a key with bounds, by its values."""
@@ -430,14 +446,14 @@ class Prepared(ByKeys):
                 return Number(one.column, one.low, one.step, one.steps)
         return None
 
-    def _computed(self, operand: Expr) -> Number | None:
+    def _computed(self, operand: Expr) -> Wanted | None:
         """What is computed from one column as a number: of a key by its values, else a multiple of what was measured.
 
         None where it is something else.
         """
         used = {one for one in walk(operand) if isinstance(one, Column)}
         of = self._number(*used) if len(used) == 1 else None
-        if of is None or of.column in self._looked_up:
+        if of is None:
             return None
         columns = Columns(self._protected, self._types, self._context.today)
         try:
@@ -446,10 +462,10 @@ class Prepared(ByKeys):
         except (NotBounded, NotOffered, NotTotal):
             return None
         assert isinstance(number, Computed)
-        is_of_key = self._by_keys and of.column in self.preparation.design.keys
-        made = replace(number, column=of.column) if is_of_key else multiple(of, operand, number)
-        if made is not None:
-            self._computed_types[made] = found.type
+        is_of_key = of.column in self._key_columns
+        made = Wanted(replace(number, column=of.column)) if is_of_key else multiple(of, operand, number)
+        if made is not None and made.number is not None:
+            self._computed_types[made.number] = found.type
         return made
 
     def _type(self, number: Number) -> str:
@@ -459,29 +475,33 @@ class Prepared(ByKeys):
     @cached_property
     def _of_keys(self) -> tuple[str, ...]:
         """The columns of numbers that are added up by the values of keys."""
-        keys = set(self.preparation.design.keys) if self._by_keys else set()
-        return tuple(sorted({each.number.column for each in self._measures.sums.values()} & keys))
+        return tuple(sorted({each.number.column for each in self._measures.sums.values()} & self._key_columns))
+
+    @property
+    def _key_columns(self) -> frozenset[str]:
+        """The columns whose values are added up where they are keys."""
+        return frozenset(self.preparation.design.keys if self._by_keys else ())
 
     @property
     def _added_up(self) -> frozenset[str]:
         return frozenset(map(fold, self._of_keys))
 
-    def _summed_number(self, one: Statistic) -> Number | None:
-        """The number that a statistic is of; None for counts of records. Raises NotOffered for others."""
-        if one.name in ("sum", "avg"):
-            of = one.operand
-            assert of is not None
-            found = self._number(of) if isinstance(of, Column) else self._computed(of)
-        elif one.name == "records":
-            rest = self._of_records(one.where)
-            found = self._present(rest) if rest else None
-            if not rest:
-                return None
-        elif one.name == "share":
-            return None
-        else:
+    def _wanted(self, one: Statistic) -> Wanted:
+        """What a statistic is of. Raises NotOffered for one that does not follow."""
+        if one.name == "records":
+            return Wanted(*self._part(one.where))
+        if one.name == "share":
+            return share(self._part(one.where | one.of), self._part(one.of))
+        of = one.operand
+        if one.name not in ("sum", "avg") or of is None:
             raise NotOffered(OTHERWISE)
-        if found is None:
+        number = self._number(of) if isinstance(of, Column) else None
+        found = self._computed(of) if not isinstance(of, Column) else None if number is None else Wanted(number)
+        if found is None or found.number is None:
+            raise NotOffered(OTHERWISE)
+        known, part = self._part(one.where)
+        if known is not None and (known.column, part, found.missing) != (found.number.column, VALUES, None):
+            # Of some values of the number: of those with a value all are summed anyway.
             raise NotOffered(OTHERWISE)
         return found
 
@@ -491,10 +511,24 @@ class Prepared(ByKeys):
 
     @cached_property
     def _measures(self) -> Measures:
-        numbers = {one: self._summed_number(one) for one in self._statistics}
-        sums = {_identity(one): Sums(one) for one in numbers.values() if one is not None}
-        counted = Records() if None in numbers.values() else None
-        return Measures(counted, sums={(False, name): one for name, one in sorted(sums.items())})
+        asked = [self._wanted(one) for one in self._statistics]
+        counted = Records() if any(one.number is None for one in asked) else None
+        by_number: dict[str, list[Wanted]] = {}
+        for one in asked:
+            if one.number is not None:
+                by_number.setdefault(_identity(one.number), []).append(one)
+        # A sum by the number of all records is a mean in which those without a value count as 0.
+        needed = {
+            name: counted is not None or any(one.needs_missing for one in every) for name, every in by_number.items()
+        }
+        sums = {
+            (False, name): Sums(
+                every[0].number, missing=needed[name] and every[0].number.column not in self._key_columns
+            )
+            for name, every in sorted(by_number.items())
+            if every[0].number is not None
+        }
+        return Measures(counted, sums=sums)
 
     @cached_property
     def question(self) -> FollowingQuestion:
@@ -521,30 +555,30 @@ class Prepared(ByKeys):
         return f"list({answer_column(PLACE)}){self._filtered(*wheres)}"
 
     def _follows(self, one: Statistic, node: Node) -> Told:
-        number, records = self._summed_number(one), self._measures.records
-        if one.name == "share":
-            assert records is not None
-            return PreparedShare(one, node, self, self._counted(records, self._moved(records, one.of)), self, records)
+        asked = self._wanted(one)
+        number, where = asked.number, one.where - self._of_records(one.where)
+        if number is None:
+            assert self._measures.records is not None
+            measure: Measure = self._measures.records
+        else:
+            measure = self._measures.sums[False, _identity(number)]
+        if asked.whole is not None:
+            # How far noise moves it is asked of `noise`, by the cells that are added up.
+            above, below = (self._counted(measure, which, _BY_CELLS) for which in (asked.part, asked.whole))
+            return PreparedShare(one, node, self, below, above, self, measure, (asked.part, asked.whole))
         if one.name == "records":
-            measure = records if number is None else self._measures.sums[False, _identity(number)]
-            assert measure is not None
-            moved = self._moved(measure, one.where)
-            return PreparedCount(one, node, self, self._counted(measure, moved), one.where, moved)
-        assert number is not None
-        of, kind = self._measures.sums[False, _identity(number)], self._type(number)
-        # How far noise moves it is asked of `noise`, by the cells that are added up.
-        measured: Measured[Sums] = Measured(of, self._measures.all.index(of), _BY_CELLS)
+            moved = self.noise(measure, asked.part.weights, where)
+            counted = self._counted(measure, asked.part, moved)
+            return PreparedCount(one, node, self, counted, where, moved, self, measure, asked.part)
+        assert isinstance(measure, Sums)
+        measured: Measured[Sums] = Measured(measure, self._measures.all.index(measure), _BY_CELLS)
         told = PreparedSum if one.name == "sum" else PreparedMean
-        return told(one, node, self, measured, kind, self)
+        return told(replace(one, where=where), node, self, measured, self._type(measure.number), self, asked.missing)
 
-    def _counted(self, measure: Measure, moved: Any) -> Counted:
-        """What counts records. moved: by its noise."""
-        return Counted((measure.columns(self._measures.all.index(measure))["n"],), moved, False)
-
-    def _moved(self, measure: Measure, where: frozenset[Expr]) -> PreparedNoise:
-        """The noise of a number of records; of a number's, of those that have it."""
-        weights = (Fraction(1), Fraction(1), Fraction(0)) if isinstance(measure, Sums) else (Fraction(1),)
-        return self.noise(measure, weights, where)
+    def _counted(self, measure: Measure, part: PartOf, moved: Any) -> Counted:
+        """What counts the records of a part of a measure. moved: by its noise."""
+        columns = measure.columns(self._measures.all.index(measure))
+        return Counted(tuple(columns[one] for one in part.names), moved, False)
 
     def noise(self, measure: Measure, weights: Sequence[Fraction], *wheres: frozenset[Expr]) -> PreparedNoise:
         """The noise of a linear function of a measure. weights: of what a cell has."""

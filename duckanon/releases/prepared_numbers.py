@@ -6,59 +6,102 @@ A negative multiple falls as the number grows: its bounds change places.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from duckanon.releases.measures import Computed, Number
-from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Constant, Expr, Negative
+from duckanon.releases.prepared_parts import VALUES, Wanted, presence
+from duckanon.rewrite.algebra.expressions import (
+    Arithmetic,
+    Branch,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Constant,
+    Expr,
+    Negative,
+)
 
 
-def multiple(of: Number, expr: Expr, computed: Computed) -> Computed | None:
+@dataclass(frozen=True)
+class Line:
+    """What a number is multiplied by, and what is added. missing: what NULL becomes; None where it stays NULL."""
+
+    times: Fraction
+    plus: Fraction
+    missing: Fraction | None = None
+
+
+def multiple(of: Number, expr: Expr, computed: Computed) -> Wanted | None:
     """What is computed from a measured number, in the steps in which that is measured; None where it has others.
 
     Its `low` is what it is for the number's least value: where it falls, its largest value, and its step is below zero.
     expr: it, of one column. computed: it in steps of its own, which follow from the bounds of the column.
     """
     line = _line(expr)
-    if line is None or not line[0]:
+    if line is None or not line.times:
         return None
-    times, plus = line
-    ends = [times * each + plus for each in (Fraction(of.low), of.high)]
+    ends = [line.times * each + line.plus for each in (Fraction(of.low), of.high)]
     if not Fraction(computed.low) <= min(ends) < max(ends) <= computed.high:
         return None
     # Its own steps are finer where what is added is no multiple of them: of 2 * x + 1 they are 1.
-    step = str(times * Fraction(of.step))
-    return replace(computed, column=of.column, value="", low=str(ends[0]), step=step, steps=of.steps)
+    step = str(line.times * Fraction(of.step))
+    number = replace(computed, column=of.column, value="", low=str(ends[0]), step=step, steps=of.steps)
+    return Wanted(number, missing=line.missing)
 
 
-def _line(expr: Expr) -> tuple[Fraction, Fraction] | None:
-    """By what an expression multiplies its only column, and what it adds; None where it does something else."""
+def _line(expr: Expr) -> Line | None:
+    """An expression of one column as a line; None where it is something else."""
     match expr:
         case Column():
-            return Fraction(1), Fraction(0)
+            return Line(Fraction(1), Fraction(0))
         case Constant(value, is_text=False):
-            return Fraction(0), Fraction(value)
+            return Line(Fraction(0), Fraction(value), Fraction(value))
         case Cast(operand, kind) if kind.upper() == "DOUBLE":
             return _line(operand)
         case Negative(operand):
-            line = _line(operand)
-            return None if line is None else (-line[0], -line[1])
+            return _combined("-", Line(Fraction(0), Fraction(0), Fraction(0)), _line(operand))
         case Arithmetic(operator, one, other):
-            left, right = _line(one), _line(other)
-            return None if left is None or right is None else _combined(operator, left, right)
+            return _combined(operator, _line(one), _line(other))
+        case Coalesce((operand, otherwise)):
+            return _or_else(_line(operand), _line(otherwise))
+        case Case((Branch(condition, value),), default):
+            told = presence(frozenset([condition]))
+            if told is None:
+                return None
+            there, otherwise = (value, default) if told[1] is VALUES else (default, value)
+            return _or_else(_line(there), _line(otherwise))
     return None
 
 
-def _combined(
-    operator: str, left: tuple[Fraction, Fraction], right: tuple[Fraction, Fraction]
-) -> tuple[Fraction, Fraction] | None:
-    """As `_line`, of two that are added, subtracted, multiplied or divided."""
+def _or_else(line: Line | None, otherwise: Line | None) -> Line | None:
+    """A line, with a constant for NULL."""
+    if line is None or otherwise is None or otherwise.times or not line.times:
+        return None
+    return line if line.missing is not None else replace(line, missing=otherwise.missing)
+
+
+def _combined(operator: str, left: Line | None, right: Line | None) -> Line | None:
+    """Two that are added, subtracted, multiplied or divided."""
+    if left is None or right is None:
+        return None
     if operator in "+-":
         sign = 1 if operator == "+" else -1
-        return left[0] + sign * right[0], left[1] + sign * right[1]
-    if operator == "*" and not (left[0] and right[0]):
-        by, of = (left[1], right) if not left[0] else (right[1], left)
-        return of[0] * by, of[1] * by
-    if operator == "/" and not right[0] and right[1]:
-        return left[0] / right[1], left[1] / right[1]
+        missing = None
+        if left.missing is not None and right.missing is not None:
+            missing = left.missing + sign * right.missing
+        return Line(left.times + sign * right.times, left.plus + sign * right.plus, missing)
+    if operator == "*" and not left.times:
+        return _scaled(right, left.plus, left.missing)
+    if operator == "*" and not right.times:
+        return _scaled(left, right.plus, right.missing)
+    if operator == "/" and not right.times and right.plus:
+        return _scaled(left, 1 / right.plus, right.missing and 1 / right.missing)
     return None
+
+
+def _scaled(line: Line, by: Fraction, for_missing: Fraction | None) -> Line:
+    """A line times a constant. for_missing: that constant where the column is NULL; None where it is NULL, too."""
+    missing = None if line.missing is None or for_missing is None else line.missing * for_missing
+    return Line(line.times * by, line.plus * by, missing)

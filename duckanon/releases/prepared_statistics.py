@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import sqlglot
 
 from duckanon.releases.divided import Kept, Multiplied
-from duckanon.releases.measures import Measure
+from duckanon.releases.measures import Measure, Sums
 from duckanon.releases.prepared_noise import PreparedNoise, Quotients
-from duckanon.releases.statistics import OTHER_SIDE, Count, Mean, Share, Sum, Told, double, times
+from duckanon.releases.prepared_parts import ALL, VALUES, PartOf
+from duckanon.releases.statistics import OTHER_SIDE, Count, Counted, Mean, Share, Sum, Told, double, times
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import Interval, Rows
@@ -28,9 +29,19 @@ class Cells(Protocol):
 
 @dataclass(frozen=True)
 class PreparedCount(Count):
-    """A number of records. moved: by its noise."""
+    """A number of records. moved: by its noise. part: of the records that `measure` counts.
+
+    where: the conditions on keys.
+    """
 
     moved: PreparedNoise
+    prepared: Cells
+    measure: Measure
+    part: PartOf
+
+    def by_parts_of(self, measure: Measure) -> PreparedNoise:
+        """The noise of the same number, told by another measure of the same cells."""
+        return self.prepared.noise(measure, self.part.beside(measure).weights, self.where)
 
     @property
     def half(self) -> float | None:  # type: ignore[override] # of many cells it is not looked at
@@ -43,17 +54,23 @@ class PreparedCount(Count):
 
 @dataclass(frozen=True)
 class PreparedShare(Share):
-    """A part of records."""
+    """A part of records. above: what counts those of the part. parts: these and the whole, of what `measure` counts."""
 
+    above: Counted
     prepared: Cells
     measure: Measure
+    parts: tuple[PartOf, PartOf]
+
+    @property
+    def _numbers(self) -> tuple[str, str]:
+        return self.above.sql(self.cells, self.asked.where, self.asked.of), self.by.sql(self.cells, self.asked.of)
 
     @property
     def _both(self) -> Quotients:
-        one = (Fraction(1),)
+        part, whole = (one.weights for one in self.parts)
         return Quotients(
-            self.prepared.noise(self.measure, one, self.asked.where, self.asked.of),
-            self.prepared.noise(self.measure, one, self.asked.of),
+            self.prepared.noise(self.measure, part, self.asked.where, self.asked.of),
+            self.prepared.noise(self.measure, whole, self.asked.of),
         )
 
     def end(self, side: str) -> str:
@@ -67,16 +84,23 @@ class PreparedShare(Share):
 
 @dataclass(frozen=True)
 class PreparedSum(Sum):
-    """A sum of clamped values."""
+    """A sum of clamped values. missing: what a record without a value adds; None where it does not count."""
 
     prepared: Cells
+    missing: Fraction | None
+
+    def _exact(self, name: str) -> str:
+        exact = super()._exact(name)
+        return f"({exact} + {double(self.missing)} * {super()._exact('z')})" if name == "s" and self.missing else exact
 
     @property
     def _noises(self) -> list[PreparedNoise]:  # type: ignore[override] # used alike
         low, high = self._least, self.found.measure.number.high
         moved = dict.fromkeys((-self.error, self.error))
         return [
-            self.prepared.noise(self.found.measure, (low + one, high + one, Fraction(0)), self.asked.where)
+            self.prepared.noise(
+                self.found.measure, (low + one, high + one, self.missing or Fraction(0)), self.asked.where
+            )
             for one in moved
         ]
 
@@ -87,31 +111,57 @@ class PreparedSum(Sum):
 
 @dataclass(frozen=True)
 class PreparedMean(Mean):
-    """A mean of clamped values: the part of the way from the least value to the largest, by two totals of one table."""
+    """A mean of clamped values: the part of the way from the least value to the largest, by two totals of one table.
+
+    missing: what a record without a value counts as; None where it does not.
+    """
 
     prepared: Cells
+    missing: Fraction | None
+
+    def _exact(self, name: str) -> str:
+        exact = super()._exact(name)
+        if self.missing is None:
+            return exact
+        without = super()._exact("z")
+        return f"({exact} + {without})" if name == "n" else f"({exact} + {double(self.missing)} * {without})"
+
+    @property
+    def _values(self) -> list[Fraction]:
+        """What a record of each part counts as: of what falls as its column grows, the first is the largest."""
+        found = [self._least, self.found.measure.number.high]
+        return found if self.missing is None else [*found, self.missing]
+
+    @property
+    def _range(self) -> tuple[Fraction, Fraction]:
+        """The least mean, and how far it is to the largest."""
+        return min(self._values), max(self._values) - min(self._values)
 
     @property
     def _both(self) -> Quotients:
-        up, counted = (Fraction(0), Fraction(1), Fraction(0)), (Fraction(1), Fraction(1), Fraction(0))
-        return Quotients(*(self.prepared.noise(self.found.measure, one, self.asked.where) for one in (up, counted)))
+        start, reach = self._range
+        none = [Fraction(0)] * (3 - len(self._values))
+        up, counted = [(one - start) / reach for one in self._values], [Fraction(1)] * len(self._values)
+        return Quotients(
+            *(self.prepared.noise(self.found.measure, (*one, *none), self.asked.where) for one in (up, counted))
+        )
 
     def end(self, side: str) -> str:
         n, s = self._sum("n"), self._sum("s")
-        above = f"(({s} - {double(self._least)} * {n}) / {double(self._reach)})"
-        # Of a number that falls as the column grows the way is turned around.
-        way = self._both.end_sql(side if self._reach > 0 else OTHER_SIDE[side], above, n)
-        moved = f"{double(self._least)} + {double(self._reach)} * {way} {'-' if side == 'low' else '+'}"
+        start, reach = self._range
+        above = f"(({s} - {double(start)} * {n}) / {double(reach)})"
+        way = self._both.end_sql(side, above, n)
+        moved = f"{double(start)} + {double(reach)} * {way} {'-' if side == 'low' else '+'}"
         return self._clamped(f"({moved} {float(self.error)!r})")
 
     @property
     def half(self) -> float | None:  # type: ignore[override] # of many cells it is not looked at
         most = self._both.most
-        return None if most is None else most * abs(float(self._reach))
+        return None if most is None else most * float(self._range[1])
 
     def _clamped(self, value: str) -> str:
-        least, most = sorted((self._least, self.found.measure.number.high))
-        return f"least(greatest({value}, {double(least)}), {double(most)})"
+        start, reach = self._range
+        return f"least(greatest({value}, {double(start)}), {double(start + reach)})"
 
 
 @dataclass(frozen=True)
@@ -132,19 +182,36 @@ def divided(above: Told, below: Told, rows: Rows) -> Interval | None:
         return None
     factor = rows.quotient.factor * above.asked.factor / below.asked.factor
     if isinstance(above, PreparedSum) and isinstance(below, PreparedCount):
-        is_mean = rows.windows == (None, None) and below.by.columns == (above.found.columns["n"],)
-        if is_mean and not above.asked.where and below.asked.where - above.asked.where == below.where:
-            mean = PreparedMean(above.asked, above.node, above.cells, above.found, above.type, above.prepared)
-            return Multiplied(mean, factor)
+        return _mean(above, below, factor) if rows.windows == (None, None) else None
+    if not isinstance(above, PreparedCount) or not isinstance(below, PreparedCount) or not below.where <= above.where:
         return None
-    if not isinstance(above, PreparedCount) or not isinstance(below, PreparedCount):
-        return None
-    if not below.asked.where <= above.asked.where or above.by.columns != below.by.columns:
+    is_part = below.part is ALL or (below.part, below.measure) == (above.part, above.measure)
+    if not is_part:
         return None
     part, of = (rows.added(at, one.by.sql(one.cells, one.where)) for at, one in enumerate((above, below)))
     places = [_gathered(rows, at, one.moved.places) for at, one in enumerate((above, below))]
-    both = Quotients(above.moved, below.moved)
+    both = Quotients(above.moved, below.by_parts_of(above.measure))
     return PreparedBetween(part, of, f"{of} >= 1", factor, both=both, places=places)
+
+
+def _mean(above: PreparedSum, below: PreparedCount, factor: Fraction) -> Interval | None:
+    """A sum by a count, if that is a mean: of the values, or of all records, where those without one count as 0."""
+    measure, missing = above.found.measure, above.missing
+    if above.asked.where != below.where:
+        return None
+    if below.part is ALL:
+        if not measure.missing:
+            return None
+        missing = missing or Fraction(0)
+    elif below.part is not VALUES or missing is not None or not _are_of_one(measure, below.measure):
+        return None
+    mean = PreparedMean(above.asked, above.node, above.cells, above.found, above.type, above.prepared, missing)
+    return Multiplied(mean, factor)
+
+
+def _are_of_one(one: Sums, other: Measure) -> bool:
+    """Whether two measures are of the values of one column."""
+    return isinstance(other, Sums) and other.number.column == one.number.column
 
 
 def _gathered(rows: Rows, side: int, places: str) -> str:

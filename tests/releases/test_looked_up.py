@@ -78,6 +78,13 @@ QUERIES = (
     "SELECT o.status, sum(c.size) FROM {} AS i JOIN orders o ON i.o = o.o LEFT JOIN nations c ON c.n = o.nation "
     "GROUP BY ALL",
     "SELECT state, sum(o.nation) FROM {} AS i JOIN orders o ON i.o = o.o GROUP BY state HAVING count(*) > 100",
+    # What is computed of them, and whether there is a number.
+    "SELECT state, avg(-k.price), sum(1 - 2 * k.price), sum(coalesce(k.price, 3)), sum(k.price) / count(*) "
+    "FROM {} AS i LEFT JOIN kinds k ON i.kind = k.k GROUP BY ALL",
+    "SELECT k.class, sum(coalesce(k.price, 3)), avg(-k.price) FROM {} AS i JOIN kinds k ON i.kind = k.k GROUP BY ALL",
+    "SELECT state, count(*) FROM {} AS i LEFT JOIN kinds k ON i.kind = k.k WHERE k.price IS NULL GROUP BY ALL",
+    "SELECT state, count(*) FROM {} AS i JOIN kinds k ON i.kind = k.k WHERE k.price IS NOT NULL GROUP BY ALL",
+    "SELECT k.class, count(*) FROM {} AS i JOIN kinds k ON i.kind = k.k WHERE k.price IS NULL GROUP BY ALL",
     # Whether there are rows, of the record's own unit or of open tables.
     "SELECT state, count(*) FROM {} AS i WHERE o IN (SELECT o FROM orders WHERE status = 'open') GROUP BY ALL",
     "SELECT state, sum(n), avg(n) FROM {} AS i WHERE kind IN (SELECT k FROM kinds WHERE class = 'x') GROUP BY ALL",

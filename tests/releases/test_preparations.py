@@ -83,6 +83,13 @@ QUESTIONS = (
     "SELECT state, sum(-income), avg(-income), sum(3 - income), avg(0 - income::DOUBLE / 4) FROM persons GROUP BY ALL",
     "SELECT age, avg(2 - score), sum(-2 * score + 1) FROM persons GROUP BY age",
     "SELECT sum(income - 3 * income), -sum(-income), sum(100 - income) / count(income) FROM persons",
+    "SELECT age, count(*) FROM persons WHERE score IS NOT NULL GROUP BY ROLLUP (age)",
+    "SELECT age, sum(score), avg(score), count(*) FROM persons WHERE score IS NOT NULL AND age > 22 GROUP BY age",
+    "SELECT age, count(*) FILTER (WHERE score IS NULL) AS z, count(score) / count(*), avg((score IS NULL)::INT), "
+    "avg(CASE WHEN score IS NOT NULL THEN 1 ELSE 0 END), sum(score) / count(*) FROM persons GROUP BY age",
+    "SELECT age, sum(coalesce(score, 1)), avg(coalesce(score, 0)), sum(CASE WHEN score IS NULL THEN 2 ELSE -score END) "
+    "FROM persons GROUP BY age",
+    "SELECT avg((age > 24)::INT) FROM persons WHERE score IS NOT NULL",
     "SELECT state, rank() OVER (ORDER BY count(*) DESC, state) FROM persons GROUP BY state",
     "SELECT upper(sex) AS s, count(*) FROM persons GROUP BY s",
     "WITH w AS (SELECT state, count(*) AS n FROM persons GROUP BY state) SELECT max(n), sum(n) FROM w",
@@ -99,6 +106,9 @@ OTHERS = (
     "SELECT sum(income % 7) FROM persons",
     "SELECT sum(income + score) FROM persons",
     "SELECT age, sum(income) FROM persons GROUP BY age",
+    "SELECT state, count(*) FROM persons WHERE score IS NULL GROUP BY state",
+    "SELECT count(*) FROM persons WHERE score IS NULL OR age > 24",
+    "SELECT sum(income) FROM persons WHERE score IS NOT NULL",
     "SELECT state, count(DISTINCT sex) FROM persons GROUP BY state",
     "SELECT state, count(*) FILTER (WHERE income > 50) FROM persons GROUP BY state",
     "SELECT state, count(score) FROM persons GROUP BY state",

@@ -148,10 +148,11 @@ def following(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa
                 ways = np.array(listed)[np.unravel_index(at, cells.shape)[question.axis(measure.number)]]
                 own = np.where(np.isnan(ways), 0.0, cells.reshape(-1)[at])
                 up = own * np.nan_to_num(ways)
-                down = own - up
+                down, missing = own - up, []
             else:
-                down, up, _ = np.moveaxis(cells.reshape(-1, OF_NUMBER)[at], -1, 0)
-            columns += [pa.array(down + up), pa.array(low * down + high * up)]
+                down, up, none = np.moveaxis(cells.reshape(-1, OF_NUMBER)[at], -1, 0)
+                missing = [pa.array(none)] if measure.missing else []
+            columns += [pa.array(down + up), pa.array(low * down + high * up), *missing]
         else:
             columns.append(pa.array(cells.reshape(-1)[at]))
     return pa.table([*columns, rows.column(PLACE)], names=question.columns)
