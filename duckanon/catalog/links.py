@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from duckanon.catalog.names import TableName, fold, identifier, quoted
 from duckanon.catalog.policy import OWNER, Link, Policy
-from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.catalog.snapshot import Catalog, Owned, Protected, Stored
 from duckanon.catalog.types import WHOLE
 
 # Types, besides whole numbers and text, whose values DuckDB compares in one way: no floats, intervals or nested types.
@@ -132,14 +132,13 @@ def with_owners(protected: Mapping[TableName, Protected], table: TableName) -> P
     """A linked table with the query for its records' owners, or severed."""
     here = protected[table]
     severed = is_severed(protected, table)
-    return replace(here, severed=severed, owned="" if severed else owned(protected, table))
+    return replace(here, severed=severed, owned=None if severed else owned(protected, table))
 
 
-def owned(protected: Mapping[TableName, Protected], table: TableName, *, orphans: bool = False) -> str:
-    """A query for the records of a linked table that have an owner, whom the column `OWNER` holds.
+def owned(protected: Mapping[TableName, Protected], table: TableName) -> Owned:
+    """How the records of a linked table get their owner. The table must not be severed.
 
-    Each record comes once at most, since the parents' columns are keys. The table must not be severed. orphans: whether
-    records without an owner come too, with NULL for it.
+    Each record comes once at most, since the parents' columns are keys.
     """
     path, child = chain(protected, table), protected[table].stored
     assert path
@@ -149,13 +148,16 @@ def owned(protected: Mapping[TableName, Protected], table: TableName, *, orphans
         parent = protected[link.parent].stored
         assert parent is not None
         tests = " AND ".join(_conditions(stored, alias, link, parent, f"p{at}"))
-        joins.append(f"{'LEFT ' if orphans else ''}JOIN {quoted(parent.path)} AS p{at} ON {tests}")
+        joins.append(f"{quoted(parent.path)} AS p{at} ON {tests}")
         alias, stored = f"p{at}", parent
     unit = protected[path[-1].parent].policy.privacy_unit
     assert unit is not None
-    owner = f"{alias}.{identifier(unit)}"
-    records = f"SELECT r.*, {owner} AS {identifier(OWNER)} FROM {quoted(child.path)} AS r {' '.join(joins)}"
-    return records if orphans else f"{records} WHERE {owner} IS NOT NULL"
+    above = protected[path[0].parent].stored
+    assert above is not None
+    by = tuple(map(identifier, path[0].columns))
+    if any(_is_text(child.types[fold(one)]) for one in path[0].columns):
+        by = ()
+    return Owned(quoted(child.path), quoted(above.path), tuple(joins), f"{alias}.{identifier(unit)}", by)
 
 
 def _joins(child: Stored, link: Link, parent: Stored | None) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from duckanon.catalog.names import TableName, candidates, fold
-from duckanon.catalog.policy import Domain, Policy
+from duckanon.catalog.names import TableName, candidates, fold, identifier
+from duckanon.catalog.policy import OWNER, Domain, Policy
 from duckanon.renyi import Renyi
 
 SCHEMA = "duckanon"
@@ -78,17 +78,45 @@ class Home:
 
 
 @dataclass(frozen=True)
+class Owned:
+    """How the records of a linked table get their owner: as `r` they are joined with the tables above, up to the owner.
+
+    table, above: the table, and the one that it is linked to, as SQL names them. joins: what stands after each JOIN.
+    owner: the unit's column in the last of them. by: the record's own columns that decide whose it is, where these are
+    grouped alike in every collation; else empty.
+    """
+
+    table: str
+    above: str
+    joins: tuple[str, ...]
+    owner: str
+    by: tuple[str, ...]
+
+    def records(self, *, orphans: bool = False) -> str:
+        """A query for the records, whose owner the column `OWNER` holds.
+
+        orphans: whether records without an owner come too, with NULL for it.
+        """
+        shown = f"r.*, {self.owner} AS {identifier(OWNER)}"
+        query = f"SELECT {shown} FROM {self.joined(self.table, orphans=orphans)}"
+        return query if orphans else f"{query} WHERE {self.owner} IS NOT NULL"
+
+    def joined(self, records: str, *, orphans: bool = False) -> str:
+        """What stands after FROM to join records, which have the columns `by`, with the tables above."""
+        return f" {'LEFT ' if orphans else ''}JOIN ".join([f"{records} AS r", *self.joins])
+
+
+@dataclass(frozen=True)
 class Protected:
     """A table with a policy. stored: None if the table is gone.
 
     version: of the policy; of a linked table, of the newest one on the way to its unit's column. edition: the
     population's current one. remaining: what is left of its budget. left_in_edition: what may be spent yet in the
     edition; None if that has no cap. domains: the copies of the columns' domains, by folded column. severed: whether
-    the owners of a linked table's records cannot be looked up any more. owned: of a linked table, a query for its
-    records that have an owner, whom the column `OWNER` holds; else empty. renyi: how the population accounts if it has
-    a delta. finders: of what is computed within each unit, for a folded column whose values are found with noise, the
-    table that finds them, and the column there. changed: the number of the newest line of the ledger that changed a
-    policy in place, of any table.
+    the owners of a linked table's records cannot be looked up any more. owned: of a linked table, how its records get
+    their owners; None for others. renyi: how the population accounts if it has a delta. finders: of what is computed
+    within each unit, for a folded column whose values are found with noise, the table that finds them, and the column
+    there. changed: the number of the newest line of the ledger that changed a policy in place, of any table.
     """
 
     policy: Policy
@@ -99,7 +127,7 @@ class Protected:
     left_in_edition: Fraction | None = None
     domains: Mapping[str, Domain] = field(default_factory=dict)
     severed: bool = False
-    owned: str = ""
+    owned: Owned | None = None
     renyi: Renyi | None = None
     finders: Mapping[str, tuple[Protected, str]] = field(default_factory=dict)
     changed: int = 0

@@ -178,7 +178,7 @@ def records_of(con: duckdb.DuckDBPyConnection, location: Location, state: Ledger
             f"{state.tables[location.identity].policy.owner} is not protected any more, or lacks a column or its key: "
             "make the key again, and protect what is not."
         )
-    return f"({owned(protected, own, orphans=orphans)})"
+    return f"({owned(protected, own).records(orphans=orphans)})"
 
 
 def protected_tables(

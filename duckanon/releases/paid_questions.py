@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.reader import text_for_enum
-from duckanon.catalog.snapshot import Protected
+from duckanon.catalog.snapshot import Owned, Protected
 from duckanon.engines.found_keys import threshold
 from duckanon.engines.noise import Gaussian, Noise
 from duckanon.engines.quantiles import Choice
@@ -135,8 +135,8 @@ class PaidQuestion:
     identifies one; None: each record is one. contributions: how many records of a unit count. epsilon: what it costs.
     protects: what that protects, in words. filter: conditions on records, as SQL that cannot fail. definitions: the
     names of the views and macros by which an analyst asked it, whose text is not shown; the question is what it says.
-    owned: of a linked table, a query for its records with their owners; the version stands for it in the key. renyi:
-    how the population accounts if it has a delta; what it costs is then in the unit of its ledger. changed: the newest
+    owned: how the records of a linked table get their owners; the version stands for it in the key. renyi: how the
+    population accounts if it has a delta; what it costs is then in the unit of its ledger. changed: the newest
     change of a policy in place that was known; what it changed is in the question's other parts, as far as it matters.
     """
 
@@ -153,7 +153,7 @@ class PaidQuestion:
     protects: str
     filter: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
-    owned: str = ""
+    owned: Owned | None = None
     renyi: Renyi | None = None
     changed: int = 0
 
@@ -274,7 +274,7 @@ class PaidQuestion:
     @property
     def records(self) -> str:
         """What stands after FROM to read the table's records with their privacy unit."""
-        return f"({self.owned})" if self.owned else quoted(self.location.path)
+        return f"({self.owned.records()})" if self.owned else quoted(self.location.path)
 
     @cached_property
     def charge(self) -> Charge:

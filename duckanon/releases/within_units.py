@@ -191,7 +191,7 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
         for name, one in made.fields.items()
         if one.origin is not None and name in keys and keys[name].found
     }
-    return replace(base, policy=policy, stored=stored, domains=keys, owned="", finders=finders), relation
+    return replace(base, policy=policy, stored=stored, domains=keys, owned=None, finders=finders), relation
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def filled(con: duckdb.DuckDBPyConnection, rows: dict[str, list[Any]], collation
 
 def looked_up(con: duckdb.DuckDBPyConnection, *, orphans: bool = False) -> Counter[tuple[Any, ...]]:
     """Each record with its owner, and how often it comes."""
-    return Counter(con.execute(owned(tables(), LINES, orphans=orphans)).fetchall())
+    return Counter(con.execute(owned(tables(), LINES).records(orphans=orphans)).fetchall())
 
 
 def by_hand(rows: dict[str, list[Any]]) -> Counter[tuple[Any, ...]]:

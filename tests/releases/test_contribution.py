@@ -23,6 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.catalog.policy import OWNER
+from duckanon.catalog.snapshot import Owned
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
 from duckanon.releases.measures import Different, Number, Quantiles, Records, Sums, Units
@@ -405,3 +407,65 @@ def test_an_answer_is_the_same_whatever_the_setting(typed: duckdb.DuckDBPyConnec
     for asked in COLLATED.values():
         for rows in (1, 2):
             one_meaning(Texts(typed, "VARCHAR", records), asked(rows), setting)
+
+
+# --- whether all records count ----------------------------------------------------------------------------------------
+
+NOBODYS = st.none()
+LINKED = Owned(
+    "memory.main.lines", "memory.main.orders", ("memory.main.orders AS p1 ON r.number = p1.number",), "p1.person",
+    ("number",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("collation", ["", "nocase"])
+@given(
+    st.dictionaries(st.integers(1, 5), st.sampled_from(["ann", "Ann", "bo"]) | NOBODYS),
+    st.lists(st.tuples(st.integers(1, 6) | NOBODYS, st.integers(0, 3) | NOBODYS), max_size=14),
+    st.sampled_from([(), ('"n" > 0',)]),
+)
+def test_records_are_counted_by_their_link_as_one_by_one(
+    collation: str, orders: dict[int, str | None], lines: list[tuple[int | None, int | None]], where: tuple[str, ...]
+) -> None:
+    left = [number for number, n in lines if not where or (n or 0) > 0]
+    owners = [orders.get(number) for number in left if number is not None] + [None] * left.count(None)
+    many = [owners.count(one) for one in {*owners} - {None}]
+    lines_of = Location("memory", "main", "lines")
+    asked = replace(aggregates(9, Records(), owned=LINKED, filter=where), privacy_unit=OWNER, location=lines_of)
+    with duckdb.connect() as con:
+        con.execute(f"SET default_collation = '{collation}'")
+        con.execute("CREATE TABLE orders (number INTEGER UNIQUE, person VARCHAR)")
+        con.execute("CREATE TABLE lines (number BIGINT, n INTEGER)")
+        for table, rows in ("orders", orders.items()), ("lines", lines):
+            if rows:
+                con.executemany(f"INSERT INTO {table} VALUES (?, ?)", [list(one) for one in rows])
+        expected = max(many, default=0), None not in owners
+        assert contribution._counts(con, asked) == contribution._counts_by_link(con, asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "lines", "expected"),
+    [({}, 4, True), ({}, 3, False), ({"by": ()}, 4, False), ({"filter": f'"{OWNER}" IS NOT NULL'}, 4, False)],
+)
+def test_records_are_counted_by_their_link_where_these_are_fewer(
+    change: dict[str, Any], lines: int, expected: bool
+) -> None:
+    owned = replace(LINKED, by=change.get("by", LINKED.by))
+    asked = aggregates(9, Records(), owned=owned, filter=tuple(one for one in [change.get("filter")] if one))
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE orders AS FROM range(2) AS t(number)")
+        con.execute(f"CREATE TABLE lines AS FROM range({lines}) AS t(number)")
+        assert contribution._is_counted_by_link(con, asked) is expected
+
+
+def test_keys_are_grouped_by_their_bytes() -> None:
+    """Added up by key before the cell is looked up, or one by one, texts that a collation takes for equal differ."""
+    kinds = Key("kind", "kinds", "VARCHAR", ("kind",))
+    with duckdb.connect() as con:
+        con.execute("CREATE SCHEMA duckanon; CREATE TABLE duckanon.kinds (kind VARCHAR)")
+        con.execute("INSERT INTO duckanon.kinds VALUES ('a'), ('A'), ('á')")
+        con.execute("CREATE TABLE t (unit INTEGER, kind VARCHAR COLLATE NOCASE.NOACCENT)")
+        con.execute("INSERT INTO t VALUES (1, 'a'), (2, 'A'), (3, 'A'), (4, 'á'), (5, 'b'), (6, NULL)")
+        (found,) = mechanisms.exact(con, aggregates(1, Records(), keys=(kinds,)))
+        keys = forms.form(con, aggregates(1, Records(), keys=(kinds,))).column(0).to_pylist()
+        assert dict(zip(keys, found[:, 0].tolist(), strict=True)) == {"a": 1, "A": 2, "á": 1}

@@ -77,14 +77,10 @@ def _added_up(
     Where all records count and totals add up, records with the same keys are added up before the cell of these is
     looked up.
     """
-    by = [layout.own_key(at) for at in range(len(question.keys))]
-    by += [layout.own_event(at) for at in range(len(question.events))]
     if is_cut or not adds_up:
         shown = ", ".join(f"CAST({part} AS BIGINT) AS {name}" for name, part in _all_halves(totals))
         return _of_cells(con, question, f"SELECT cell, {shown} FROM _dk_bounded GROUP BY cell", is_cut=is_cut)
-    inner = ", ".join([*by, *(f"{sql} AS {name}" for name, (sql, _) in totals.items())])
-    grouped = f"SELECT {inner} FROM ({reading.records_of(con, question)}) AS _dk_records"
-    grouped += f" GROUP BY {', '.join(by)}" if by else ""
+    grouped = reading.grouped_records(con, question, [f"{sql} AS {name}" for name, (sql, _) in totals.items()])
     outer = {name: (f"system.main.sum({name})", is_wide) for name, (_, is_wide) in totals.items()}
     shown = ", ".join(f"CAST({part} AS BIGINT) AS {name}" for name, part in _all_halves(outer))
     return _numbers(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import duckdb
 
+from duckanon.catalog.policy import OWNER
 from duckanon.releases.measures import Units
 from duckanon.releases.mechanisms import reading
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
@@ -24,27 +25,65 @@ def contributing(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -
     """
     if not question.is_cut or question.relation is not None:
         return question, question.is_cut
+    counts = _counts_by_link if _is_counted_by_link(con, question) else _counts
+    largest, all_owned = counts(con, question)
+    if largest > question.contributions:
+        return question, True
+    return _without_owners(question) if all_owned else question, False
+
+
+def _without_owners(question: AggregatesQuestion) -> AggregatesQuestion:
+    """A question over a linked table as it stands, of which all records have an owner and count.
+
+    Whose a record is makes no difference then, unless owners are counted, and to look that up again takes longer than
+    to add up.
+    """
+    if any(isinstance(one, Units) for one, _ in question.measures):
+        return question
+    return _ownerless(question)
+
+
+def _ownerless(question: AggregatesQuestion) -> AggregatesQuestion:
+    return replace(question, owned=None, privacy_unit=None)
+
+
+def _counts(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> tuple[int, bool]:
+    """How many of the records that the filter leaves a unit has at most, and whether all of them have an owner.
+
+    The latter is found out of linked tables alone; of others it is False.
+    """
     of_units = f"SELECT system.main.count(*) AS n FROM ({reading.filtered(con, question, [], ['u'])}) GROUP BY u"
     most = f"SELECT coalesce(system.main.max(n), 0), coalesce(system.main.sum(n), 0) FROM ({of_units})"
     ((largest, owned),) = con.execute(most).fetchall()
-    if largest > question.contributions:
-        return question, True
-    return _without_owners(con, question, owned), False
+    if question.owned is None:
+        return largest, False
+    left = reading.filtered(con, _ownerless(question), [], [])
+    ((records,),) = con.execute(f"SELECT system.main.count(*) FROM ({left})").fetchall()
+    return largest, records == owned
 
 
-def _without_owners(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, owned: int) -> AggregatesQuestion:
-    """A question of which all records count, over a linked table as it stands where each of its records has an owner.
+def _is_counted_by_link(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> bool:
+    """Whether records are linked to so many fewer that it is faster to count them by these before the join."""
+    owned = question.owned
+    if owned is None or not owned.by or any(OWNER in one for one in (*question.filter, *question.of_keys)):
+        return False
+    counts = ", ".join(f"(SELECT system.main.count(*) FROM {one})" for one in (owned.table, owned.above))
+    ((records, above),) = con.execute(f"SELECT {counts}").fetchall()
+    return bool(records >= 2 * above)
 
-    Whose a record is makes no difference then, unless owners are counted, and to look that up again takes longer than
-    to add up. owned: how many records with an owner the filter leaves.
-    """
-    if not question.owned or any(isinstance(one, Units) for one, _ in question.measures):
-        return question
-    ownerless = replace(question, owned="", privacy_unit=None)
-    ((records,),) = con.execute(
-        f"SELECT system.main.count(*) FROM ({reading.filtered(con, ownerless, [], [])})"
-    ).fetchall()
-    return ownerless if records == owned else question
+
+def _counts_by_link(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> tuple[int, bool]:
+    """As `_counts`, with records counted by what they are linked to before they are joined with it."""
+    owned = question.owned
+    assert owned is not None
+    by = ", ".join(owned.by)
+    left = reading.filtered(con, _ownerless(question), owned.by, [])
+    counted = f"(SELECT {by}, system.main.count(*) AS _dk_n FROM ({left}) GROUP BY {by})"
+    shown = f"SELECT {owned.owner} AS u, r._dk_n AS n FROM {owned.joined(counted, orphans=True)}"
+    of_units = f"SELECT u, system.main.sum(n) AS n FROM ({reading.by_bytes(con, shown, ['u'])}) GROUP BY u"
+    most = "coalesce(system.main.max(n) FILTER (WHERE u IS NOT NULL), 0), system.main.count(*) = system.main.count(u)"
+    (counts,) = con.execute(f"SELECT {most} FROM ({of_units})").fetchall()
+    return counts
 
 
 def bounded(question: PaidQuestion) -> str:

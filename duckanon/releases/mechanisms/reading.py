@@ -31,8 +31,29 @@ def _unit_of(question: AggregatesQuestion) -> list[str]:
 
 def records_of(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:
     """A query for the records that the filter leaves, each with its unit `u`, its keys, its events and its numbers."""
-    shown = own_keys(question)
-    shown += [f"{outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events)]
+    return _records(con, question, own_keys(question))
+
+
+def grouped_records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, totals: Sequence[str]) -> str:
+    """A query for totals over records with the same keys and events, in the columns of `records_of`.
+
+    Text is grouped in the collation that compares bytes, and turned into bytes afterwards, once for each group.
+    """
+    keys = question.form.keys
+    texts = [layout.own_key(at) for at, one in enumerate(keys) if one.kind == "VARCHAR"]
+    shown = [
+        f"CAST({quoted([one.column])} AS VARCHAR) COLLATE C AS {layout.own_key(at)}" if one.kind == "VARCHAR" else own
+        for at, (one, own) in enumerate(zip(keys, own_keys(question), strict=True))
+    ]
+    by = [layout.own_key(at) for at in range(len(keys))]
+    by += [layout.own_event(at) for at in range(len(question.events))]
+    grouped = f"SELECT {', '.join([*by, *totals])} FROM ({_records(con, question, shown)}) AS _dk_records"
+    grouped += f" GROUP BY {', '.join(by)}" if by else ""
+    return _with_bytes(texts, grouped)
+
+
+def _records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, keys: Sequence[str]) -> str:
+    shown = [*keys, *(f"{outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events))]
     shown += [f"{value} AS {name}" for name, value in question.values]
     records = filtered(con, question, shown, [*_unit_of(question), *(name for name, _ in question.values)])
     measures = [(layout.value(at), one) for at, (one, _) in enumerate(question.measures)]
@@ -109,6 +130,9 @@ def by_bytes(con: duckdb.DuckDBPyConnection, query: str, names: Sequence[str]) -
     told = con.sql(query)
     kinds = dict(zip(told.columns, told.types, strict=True))
     texts = [one for one in names if one in kinds and kinds[one].id in ("varchar", "enum")]
-    if not texts:
-        return query
-    return f"SELECT * REPLACE ({', '.join(f'{bytes_of(one)} AS {one}' for one in texts)}) FROM ({query})"
+    return _with_bytes(texts, query)
+
+
+def _with_bytes(texts: Sequence[str], query: str) -> str:
+    replaced = ", ".join(f"{bytes_of(one)} AS {one}" for one in texts)
+    return f"SELECT * REPLACE ({replaced}) FROM ({query})" if texts else query
