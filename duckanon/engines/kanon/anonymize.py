@@ -111,6 +111,8 @@ def _partition(records: Records, k: int, method: Method, content: Hashes | None,
     """What the method makes of records in any order."""
     order = canonical(records)
     ordered = records.take(order, control.threads)
+    if control.conditions is not None:
+        control = replace(control, conditions=control.conditions.take(order))
     found = method.run(ordered, k, control)
     if content is not None:
         order = settle(ordered, order, found, content)
@@ -132,7 +134,15 @@ def _by_blocks(records: Records, k: int, method: Method, content: Hashes | None,
             done[b] = share * len(parts[b])
             control.progress(float(done.sum()) / n)
 
-        mine, within = parts[b], replace(control, threads=1, progress=told, seconds=seconds, table=n)
+        mine, conditions = parts[b], control.conditions
+        within = replace(
+            control,
+            threads=1,
+            progress=told,
+            seconds=seconds,
+            table=n,
+            conditions=None if conditions is None else conditions.take(mine),
+        )
         found = _partition(records.take(mine), k, method, None if content is None else content[mine], within)
         labels[mine], classes[b] = found, found.max() + 1
 

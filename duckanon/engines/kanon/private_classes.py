@@ -14,9 +14,11 @@ import numpy as np
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.criteria.classes import near_records, record_boxes
+from duckanon.engines.kanon.criteria.consecutive import Conditions
 from duckanon.engines.kanon.criteria.enforcement import Settled, settle_classes
 from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria, criteria_arrays, present
 from duckanon.engines.kanon.criteria.rebuilding import rebuild
+from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.orders import argsort_words, hilbert, pack
@@ -31,6 +33,9 @@ from duckanon.errors import InvalidInput
 _BLOCK = 65_536
 # Visits of each record by `rebuild`, while the classes are small; and the share of a time limit that is the method's.
 _VISITS, _SMALL, _METHOD = 20.0, 5, 0.5
+# So many times what a record loses where failing classes are joined is the price of one that fails: it takes others
+# along.
+_DEAR = 2.5
 
 
 def check_subjects(subjects: int, k: int) -> None:
@@ -117,7 +122,7 @@ def _settled(
         return Settled(anonymize(records, wanted.k, method, content=content, control=control), 0, 0)
     until = None if control.seconds is None else monotonic() + control.seconds
     searches = METHODS[method].timed
-    part = _METHOD if searches else 1.0
+    part = _METHOD if searches or METHODS[method].conditions else 1.0
     own = replace(
         control,
         progress=lambda share: control.progress(part * share),
@@ -125,10 +130,41 @@ def _settled(
     )
     labels = anonymize(records, wanted.k, method, content=content, control=own)
     settled = settle_classes(records, labels, sensitive, wanted, control.threads, subjects)
+    if METHODS[method].conditions and (settled.joined or settled.dropped):
+        return _sought(records, settled, wanted, method, own, sensitive, subjects)
     if not searches:
         return settled
     later = replace(control, progress=lambda share: control.progress(part + (1 - part) * share))
     return replace(settled, labels=_rebuilt(records, settled.labels, wanted, later, until, sensitive, subjects))
+
+
+def _sought(
+    records: Records,
+    joined: Settled,
+    wanted: PrivacyCriteria,
+    method: str,
+    control: Control,
+    sensitive: Sequence[Sensitive],
+    subjects: Codes | None,
+) -> Settled:
+    """Classes of a method that looks for those that meet the criteria, or `joined` if these lose no more.
+
+    records: in an order that follows from their content. So equal records stay where the criteria were counted.
+    """
+    every = np.arange(len(records), dtype=np.int32)
+    lost = _lost(records, joined)
+    price = min(1.0, _DEAR * lost)
+    conditions = Conditions(criteria_arrays(every, sensitive, wanted, subjects), every, price)
+    labels = anonymize(records, wanted.k, method, control=replace(control, conditions=conditions))
+    sought = settle_classes(records, labels, sensitive, wanted, control.threads, subjects)
+    return sought if _lost(records, sought) < lost else joined
+
+
+def _lost(records: Records, settled: Settled) -> float:
+    """The information loss, 1 for each record that is dropped."""
+    kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
+    lost = total_loss(records.take(kept).space, settled.labels[kept]) + len(kept) * records.floor
+    return float(lost + settled.dropped) / len(records)
 
 
 def _rebuilt(

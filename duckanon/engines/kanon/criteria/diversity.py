@@ -41,21 +41,25 @@ class Diversity(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Room to count how often a class has each value of any one sensitive column."""
+    """Room to count how often a class has each value of each sensitive column, column after column."""
 
-    counts: Counts  # by code: zeros before and after each use
-    touched: Counts  # the codes that the class has
-    held: Counts  # how many of its records have each of them
+    counts: Counts  # by column and code: zeros before and after each use
+    touched: Counts  # the codes of each column that the class has
+    found: Counts  # by column: how many those are
+    counted: Counts  # by column: how often the class has any value
+    held: Counts  # how often it has each of the codes of one column
     bases: Counts  # room for `diverse`
     powers: Counts
-    met: Counts  # by subject, or by pair of a subject and a value: the count in which each was last met
-    number: Counts  # (1,): the number of the last count
+    met: Counts  # by pair of a subject and a value, then by subject: the count in which each was last met
+    number: Counts  # (3,): the number of the count, how many subjects it has met, and how many subjects there are
 
 
-def new_tally(values: int, marks: int = 0) -> Tally:
-    """Room for columns of so many values, and so many subjects or pairs."""
+def new_tally(values: int, pairs: int = 0, subjects: int = 0, columns: int = 1) -> Tally:
+    """Room for columns of so many values together, so many pairs of a subject and a value, and so many subjects."""
     counts, touched, held, bases, powers = np.zeros((5, values + 3), np.int64)
-    return Tally(counts, touched, held, bases, powers, np.zeros(marks, np.int64), np.zeros(1, np.int64))
+    found, counted = np.zeros((2, columns), np.int64)
+    met, number = np.zeros(pairs + subjects, np.int64), np.array([0, 0, subjects], np.int64)
+    return Tally(counts, touched, found, counted, held, bases, powers, met, number)
 
 
 def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Diversity:  # noqa: E741

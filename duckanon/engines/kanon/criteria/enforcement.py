@@ -66,8 +66,10 @@ def settle_boxes(
         columns = [replace(column, codes=column.codes[mine >= 0]) for column in sensitive]
         asked = criteria_arrays(mine[mine >= 0], columns, wanted, None if subjects is None else subjects[mine >= 0])
         some = take(units, kept)
-        near = near_boxes(amid.take(kept.astype(np.int32)), threads)
         fails = failing(asked, some.size)
+        if not fails.any():
+            break
+        near = near_boxes(amid.take(kept.astype(np.int32)), threads)
         light = fails & (some.size <= allowed)
         gone = _dearest(some, light, penalties(some, near, light) / some.size, asked, allowed)
         if not gone.any():

@@ -78,7 +78,7 @@ class CriteriaArrays(NamedTuple):
     slope: Counts  # (columns,): the sum may be slope s + (rest s) // part; slope is -1 without t
     rest: Counts
     part: int
-    names: Counts  # of each pair of a subject and a value: its number in the column; empty where records count
+    names: Counts  # of each pair of a subject and a value: its number among all columns'; empty where records count
     held: Counts  # (u + 1,): where the subjects of each unit start; (0,) where records count
     subjects: Counts  # of each unit, each once
 
@@ -104,6 +104,12 @@ def criteria_arrays(
         pairs = np.unique(of * len(counted) + who)
         held, name = np.searchsorted(pairs, np.arange(units + 1) * len(counted)), pairs % len(counted)
     return _arrays(found, units, wanted, held, name)
+
+
+def no_criteria(k: int) -> CriteriaArrays:
+    """Criteria that ask for k records alone."""
+    none = np.zeros(0, np.int64)
+    return _arrays([], 0, PrivacyCriteria(k), none, none)
 
 
 def counted_criteria(column: Counted, wanted: PrivacyCriteria) -> CriteriaArrays:
@@ -147,7 +153,7 @@ def _arrays(
         np.array([slope for slope, _ in limits], np.int64),
         np.array([rest for _, rest in limits], np.int64),
         1 if wanted.t is None else wanted.t.denominator,
-        _joined([one.names for one in found]),
+        _numbered_apart([one.names for one in found]),
         held,
         subjects,
     )
@@ -210,6 +216,12 @@ def _closeness(table: Counts, most: int, t: Fraction | None, *, ordered: bool) -
     return divmod(t.numerator * far * n, t.denominator)
 
 
+def _numbered_apart(parts: Sequence[Counts]) -> Counts:
+    """The numbers of all columns' pairs, each column's after those of the columns before it."""
+    after = np.cumsum([0, *(int(part.max(initial=-1)) + 1 for part in parts)])
+    return _joined([part + start for part, start in zip(parts, after[:-1], strict=True)])
+
+
 def _joined(parts: Sequence[npt.NDArray[Any]], kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
     return np.concatenate([*parts, np.empty(0, kind)]).astype(kind)
 
@@ -230,9 +242,9 @@ def present(column: Sensitive, kept: Order | Counts | slice = slice(None)) -> Se
 
 
 def tally_for(criteria: CriteriaArrays) -> Tally:
-    """Room to count the values of any one column, and the subjects."""
-    marks = max(criteria.names.max(initial=0), criteria.subjects.max(initial=0)) + 1
-    return new_tally(int(np.diff(criteria.first).max(initial=1)), int(marks))
+    """Room to count the values of all columns, and the subjects."""
+    pairs, subjects = (int(numbers.max(initial=-1)) + 1 for numbers in (criteria.names, criteria.subjects))
+    return new_tally(int(criteria.first[-1]), pairs, subjects, len(criteria.ordered))
 
 
 @called
@@ -241,70 +253,102 @@ def meets(criteria: CriteriaArrays, members: Codes, count: int, size: int, tally
 
     size: their records.
     """
-    counts, touched, held = tally.counts, tally.touched, tally.held
-    by_subject = criteria.held.shape[0] > 0
-    good = (_subjects(criteria, members, count, tally) if by_subject else size) >= criteria.k
-    s = 0
-    while good and s < criteria.ordered.shape[0]:
-        found = 0
-        counted = 0
-        tally.number[0] += 1
-        for t in range(count):
-            for e in range(criteria.starts[s, members[t]], criteria.starts[s, members[t] + 1]):
-                if by_subject:
-                    if tally.met[criteria.names[e]] == tally.number[0]:
-                        continue
-                    tally.met[criteria.names[e]] = tally.number[0]
-                code = criteria.codes[e]
-                if counts[code] == 0:
-                    touched[found] = code
-                    found += 1
-                counts[code] += criteria.counts[e]
-                counted += criteria.counts[e]
-        for t in range(found):
-            held[t] = counts[touched[t]]
-        good = diverse(criteria.diversity, tally, found, counted)
-        if good and criteria.slope[s] >= 0:
-            limit = criteria.slope[s] * counted + (criteria.rest[s] * counted) // criteria.part
-            if criteria.ordered[s] != 0:
-                sort(touched, found)
-                good = _ordered_sum(criteria, s, found, tally, counted) <= limit
-            else:
-                apart = criteria.totals[s] * counted
-                for t in range(found):
-                    expected = criteria.overall[criteria.first[s] + touched[t]] * counted
-                    apart += abs(held[t] * criteria.totals[s] - expected) - expected
-                good = apart <= limit
-        for t in range(found):
-            counts[touched[t]] = 0
-        s += 1
+    if size < criteria.k:
+        return False
+    begin(tally)
+    for t in range(count):
+        add(criteria, members[t], tally)
+    good = counted_meet(criteria, size, tally)
+    forget(criteria, tally)
     return good
 
 
 @inner
-def _subjects(criteria: CriteriaArrays, members: Codes, count: int, tally: Tally) -> int:
-    """How many subjects the first `count` units of `members` have together."""
-    found = 0
+def begin(tally: Tally) -> None:
+    """Begin to count a class: it has nothing yet."""
     tally.number[0] += 1
-    for t in range(count):
-        for e in range(criteria.held[members[t]], criteria.held[members[t] + 1]):
-            who = criteria.subjects[e]
-            if tally.met[who] != tally.number[0]:
-                tally.met[who] = tally.number[0]
-                found += 1
-    return found
+    tally.number[1] = 0
+    for s in range(tally.found.shape[0]):
+        tally.found[s] = 0
+        tally.counted[s] = 0
 
 
 @inner
-def _ordered_sum(criteria: CriteriaArrays, s: int, count: int, tally: Tally, size: int) -> int:
+def add(criteria: CriteriaArrays, u: int, tally: Tally) -> None:
+    """Count unit u in the class that is counted."""
+    by_subject = criteria.held.shape[0] > 0
+    if by_subject:
+        # The marks of subjects stand behind those of pairs.
+        behind = tally.met.shape[0] - tally.number[2]
+        for e in range(criteria.held[u], criteria.held[u + 1]):
+            mark = behind + criteria.subjects[e]
+            if tally.met[mark] != tally.number[0]:
+                tally.met[mark] = tally.number[0]
+                tally.number[1] += 1
+    for s in range(criteria.ordered.shape[0]):
+        base = criteria.first[s]
+        for e in range(criteria.starts[s, u], criteria.starts[s, u + 1]):
+            if by_subject:
+                if tally.met[criteria.names[e]] == tally.number[0]:
+                    continue
+                tally.met[criteria.names[e]] = tally.number[0]
+            code = criteria.codes[e]
+            if tally.counts[base + code] == 0:
+                tally.touched[base + tally.found[s]] = code
+                tally.found[s] += 1
+            tally.counts[base + code] += criteria.counts[e]
+            tally.counted[s] += criteria.counts[e]
+
+
+@inner
+def forget(criteria: CriteriaArrays, tally: Tally) -> None:
+    """Make all counts zeros again."""
+    for s in range(criteria.ordered.shape[0]):
+        base = criteria.first[s]
+        for t in range(tally.found[s]):
+            tally.counts[base + tally.touched[base + t]] = 0
+
+
+@inner
+def counted_meet(criteria: CriteriaArrays, size: int, tally: Tally) -> bool:
+    """Whether the class that is counted, of `size` records, meets the criteria."""
+    if (tally.number[1] if criteria.held.shape[0] > 0 else size) < criteria.k:
+        return False
+    for s in range(criteria.ordered.shape[0]):
+        base, found, counted = criteria.first[s], tally.found[s], tally.counted[s]
+        if found < criteria.diversity.least:
+            return False
+        counts, touched = tally.counts[base:], tally.touched[base:]
+        for t in range(found):
+            tally.held[t] = counts[touched[t]]
+        if not diverse(criteria.diversity, tally, found, counted):
+            return False
+        if criteria.slope[s] < 0:
+            continue
+        limit = criteria.slope[s] * counted + (criteria.rest[s] * counted) // criteria.part
+        if criteria.ordered[s] != 0:
+            sort(touched, found)
+            apart = _ordered_sum(criteria, s, counts, touched, found, counted)
+        else:
+            apart = criteria.totals[s] * counted
+            for t in range(found):
+                expected = criteria.overall[base + touched[t]] * counted
+                apart += abs(tally.held[t] * criteria.totals[s] - expected) - expected
+        if apart > limit:
+            return False
+    return True
+
+
+@inner
+def _ordered_sum(criteria: CriteriaArrays, s: int, counts: Counts, values: Counts, count: int, size: int) -> int:
     """The sum over all values of |cumulative count times the table's total - the table's times size|.
 
-    tally.touched: the class's `count` values, ascending.
+    values: the class's `count` values, ascending. counts: how often it has each.
 
     A class's cumulative count is flat between the values it has, and the table's grows, so a stretch is summed at once:
     up to where they cross the class's is above, from there on below.
     """
-    n, values = criteria.totals[s], tally.touched
+    n = criteria.totals[s]
     base = criteria.first[s]
     m = criteria.first[s + 1] - base
     area = base + s  # `area` has one entry more in each column
@@ -324,6 +368,6 @@ def _ordered_sum(criteria: CriteriaArrays, s: int, count: int, tally: Tally, siz
         total += height * (low - begin) - size * (criteria.area[area + low] - criteria.area[area + begin])
         total += size * (criteria.area[area + stop] - criteria.area[area + low]) - height * (stop - low)
         if t < count:
-            height += tally.counts[values[t]] * n
+            height += counts[values[t]] * n
             begin = stop
     return total

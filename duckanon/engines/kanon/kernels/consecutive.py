@@ -4,6 +4,7 @@ A class of 2k or more records can be split into two of k or more without raising
 k .. 2k - 1 suffice and the cost is O(n k m) for n records and m attributes.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,68 +26,70 @@ SEGMENT = 131_072
 _STRETCHES = 8
 _STRETCH, _GLANCE = 4096, 512
 # Ends whose windows are looked at side by side: few enough that all of it stays in the processor's nearest memory.
-_ENDS = 256
+ENDS = 256
 
 
-class _Room(NamedTuple):
-    """What `_fill` works in. A class has at least `fewest` cells and at most `most`; a cell is `grid` records."""
+class Room(NamedTuple):
+    """What the dynamic program works in. A class has at least `fewest` cells and at most `most`; a cell is `grid`
+    records.
+    """
 
     # One attribute of the records before and below some ends, cell by cell: its positions, or of a categorical one
     # where the same code is next in the order; and for each record 1 if a categorical one is NULL, otherwise 0.
-    lines: Floats  # (2, grid, most + _ENDS)
+    lines: Floats  # (2, grid, most + ENDS)
     # The window before each end: its least and greatest position, or how many codes, and 1 if NULL is one of them.
-    windows: Floats  # (2, _ENDS)
-    losses: Floats  # (most - fewest + 1, _ENDS): what a record loses in the window of so many cells before each end
+    windows: Floats  # (2, ENDS)
+    losses: Floats  # (most - fewest + 1, ENDS): what a record loses in the window of so many cells before each end
     best: Floats  # (cells + 1,): the least loss of the records of the first cells
 
 
-def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
-    """Loss of the best partition, and for each end the size of the class that stops there."""
-    n = len(order)
-    fewest, most = -(-k // grid), (2 * k + 2 * grid - 3) // grid
-    room = _Room(
-        np.zeros((2, grid, most + _ENDS)),
-        np.empty((2, _ENDS)),
-        np.empty((most - fewest + 1, _ENDS)),
+def room_for(n: int, fewest: int, most: int, grid: int) -> Room:
+    """Room for an order of n records and classes of `fewest` to `most` cells of `grid` records."""
+    return Room(
+        np.zeros((2, grid, most + ENDS)),
+        np.empty((2, ENDS)),
+        np.empty((most - fewest + 1, ENDS)),
         np.full(-(-n // grid) + 1, np.inf),
     )
+
+
+# How an order is cut: by the space, the order, k and the grid, the loss of the best partition, and for each end the
+# size of the class that stops there.
+Cut = Callable[[Space, Order, int, int], tuple[float, Codes]]
+
+
+def best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
+    """As `Cut`, where a class may be any k records."""
+    n = len(order)
+    room = room_for(n, -(-k // grid), (2 * k + 2 * grid - 3) // grid, grid)
     size = np.zeros(n + 1, np.int32)
-    _fill(space, order, _following(space.symbols[order]), k, grid, room, size)
+    _fill(space, order, following(space.symbols[order]), k, grid, room, size)
     return float(room.best[-1]), size
 
 
-def _following(symbols: Codes) -> Codes:
+def following(symbols: Codes) -> Codes:
     """Where the same code is next, for each categorical attribute; shape (n, q), `_NEVER` for nowhere."""
-    following = np.full(symbols.shape, _NEVER, np.int32)
+    found = np.full(symbols.shape, _NEVER, np.int32)
     for j in range(symbols.shape[1]):
         by_code = np.argsort(symbols[:, j], kind="stable")
         again = symbols[by_code[1:], j] == symbols[by_code[:-1], j]
-        following[by_code[:-1][again], j] = by_code[1:][again]
-    return following
+        found[by_code[:-1][again], j] = by_code[1:][again]
+    return found
 
 
 @compiled
-def _fill(space: Space, order: Order, following: Codes, k: int, grid: int, room: _Room, size: Codes) -> None:
+def _fill(space: Space, order: Order, following: Codes, k: int, grid: int, room: Room, size: Codes) -> None:
     """The table of the dynamic program over records in the given order: for each end the size of the best last class.
 
     Each attribute adds its part to the losses of all windows before a share of the ends, window by window, in loops
     that work on several ends at once.
     """
     n, best = order.shape[0], room.best
-    cells, most = best.shape[0] - 1, room.lines.shape[2] - _ENDS
+    cells, most = best.shape[0] - 1, room.lines.shape[2] - ENDS
     fewest = most + 1 - room.losses.shape[0]
     best[0] = 0.0
-    for first in range(fewest, cells + 1, _ENDS):
-        left = cells + 1 - first
-        ends = left if left < _ENDS else _ENDS
-        for window in range(room.losses.shape[0]):
-            for e in range(ends):
-                room.losses[window, e] = 0.0
-        for axis in range(space.points.shape[1]):
-            _add_range(space, order, axis, first, ends, fewest, most, room)
-        for q in range(space.units.shape[0]):
-            _add_set(space, order, following, q, first, ends, fewest, most, room)
-        for e in range(ends):
+    for first in range(fewest, cells + 1, ENDS):
+        for e in range(fill_losses(space, order, following, first, room)):
             cell = first + e
             end = cell * grid if cell * grid < n else n
             for window in range(fewest, most + 1):
@@ -99,8 +102,25 @@ def _fill(space: Space, order: Order, following: Codes, k: int, grid: int, room:
 
 
 @inner
+def fill_losses(space: Space, order: Order, following: Codes, first: int, room: Room) -> int:
+    """Fill in what a record loses in all windows before the ends from cell `first` on; how many ends."""
+    cells, most = room.best.shape[0] - 1, room.lines.shape[2] - ENDS
+    fewest = most + 1 - room.losses.shape[0]
+    left = cells + 1 - first
+    ends = left if left < ENDS else ENDS
+    for window in range(room.losses.shape[0]):
+        for e in range(ends):
+            room.losses[window, e] = 0.0
+    for axis in range(space.points.shape[1]):
+        _add_range(space, order, axis, first, ends, fewest, most, room)
+    for q in range(space.units.shape[0]):
+        _add_set(space, order, following, q, first, ends, fewest, most, room)
+    return ends
+
+
+@inner
 def _add_range(
-    space: Space, order: Order, axis: int, first: int, ends: int, fewest: int, most: int, room: _Room
+    space: Space, order: Order, axis: int, first: int, ends: int, fewest: int, most: int, room: Room
 ) -> None:
     """Add what a measured attribute, or one with a hierarchy, loses in the windows before the ends from `first` on."""
     grid, measured, n = room.lines.shape[1], space.caps.shape[0], order.shape[0]
@@ -134,7 +154,7 @@ def _add_range(
 
 @inner
 def _add_set(
-    space: Space, order: Order, following: Codes, q: int, first: int, ends: int, fewest: int, most: int, room: _Room
+    space: Space, order: Order, following: Codes, q: int, first: int, ends: int, fewest: int, most: int, room: Room
 ) -> None:
     """The same for a categorical attribute. A window has as many codes as records whose code comes no more in it."""
     grid, n = room.lines.shape[1], order.shape[0]
@@ -173,8 +193,10 @@ def _grid(k: int) -> int:
     return 1 if k <= FINEST else k // FINEST + 1
 
 
-def best_consecutive(space: Space, order: Order, k: int, threads: int = 1) -> tuple[float, Labels]:
-    """The partition of `order` into runs of at least k records that loses least.
+def best_consecutive(
+    space: Space, order: Order, k: int, threads: int = 1, cut: Cut = best_sizes
+) -> tuple[float, Labels]:
+    """The partition of `order` into runs of at least k records that loses least, by `cut`.
 
     order: record numbers, shape (n,). Returns the loss summed over records (each between 0 and 1) and labels of shape
     (n,) by record. Exact up to `SEGMENT` records and k = `FINEST`. A longer order is cut into stretches of about
@@ -182,7 +204,7 @@ def best_consecutive(space: Space, order: Order, k: int, threads: int = 1) -> tu
     keeps the cost at O(n FINEST m).
     """
     stretches = np.array_split(order, max(1, len(order) // max(SEGMENT, 4 * k)))
-    found = spread(lambda stretch: _best_sizes(space, stretch, k, _grid(k)), stretches, threads)
+    found = spread(lambda stretch: cut(space, stretch, k, _grid(k)), stretches, threads)
     labels = np.empty(len(order), dtype=np.int32)
     loss, used = 0.0, 0
     for stretch, (stretch_loss, size) in zip(stretches, found, strict=True):
@@ -202,4 +224,4 @@ def sampled_loss(space: Space, order: Order, k: int, *, glance: bool = False) ->
     if n <= 2 * _STRETCHES * stretch:
         return 0.0 if glance else best_consecutive(space, order, k)[0]
     starts = np.linspace(0, n - stretch, _STRETCHES).astype(np.intp)
-    return sum(_best_sizes(space, order[at : at + stretch], k, _grid(k))[0] for at in starts)
+    return sum(best_sizes(space, order[at : at + stretch], k, _grid(k))[0] for at in starts)

@@ -15,7 +15,7 @@ import numpy as np
 from duckanon.engines import registry
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
-from duckanon.engines.kanon.kernels.consecutive import Labels, best_consecutive, sampled_loss
+from duckanon.engines.kanon.kernels.consecutive import Labels, best_consecutive, best_sizes, sampled_loss
 from duckanon.engines.kanon.methods.bestcut import bestcut
 from duckanon.engines.kanon.methods.exact import Solution, exact
 from duckanon.engines.kanon.methods.greedy import greedy
@@ -49,12 +49,14 @@ class Method(registry.Method[Callable[[Records, int, Control], Labels]]):
 
     timed: whether it goes on to improve its result, and so obeys `Control.seconds`. blocks: whether it takes a large
     table block by block. takes: about how many seconds without a time limit, by n, m, k and its options, if that may be
-    many.
+    many. conditions: whether it looks for classes that meet `Control.conditions`; few fail them then, and
+    those have to be joined.
     """
 
     timed: bool = False
     blocks: bool = False
     takes: Callable[[int, int, int, Mapping[str, int]], float] | None = None
+    conditions: bool = False
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -103,6 +105,9 @@ def _best(records: Records, k: int, orders: Orders, control: Control) -> tuple[f
 
 
 def _order(records: Records, k: int, control: Control) -> tuple[float, Labels]:
+    if control.conditions is not None:
+        # Of all orders only that of best cuts has places for borders wherever the criteria leave some.
+        return _bestcut(records, k, control)
     orders: list[Callable[[], Order]] = [
         lambda: hilbert(records, control.threads),
         lambda: np.arange(len(records), dtype=np.int32),
@@ -113,7 +118,8 @@ def _order(records: Records, k: int, control: Control) -> tuple[float, Labels]:
 
 
 def _bestcut(records: Records, k: int, control: Control) -> tuple[float, Labels]:
-    return _best(records, k, [lambda: bestcut(records, k)], control)
+    cut = best_sizes if control.conditions is None else control.conditions.best_sizes
+    return best_consecutive(records.space, bestcut(records, k, control.conditions), k, control.threads, cut)
 
 
 def _start(records: Records, k: int, control: Control) -> Labels:
@@ -182,6 +188,7 @@ METHODS = registry.by_name(
         limits="O(n k m) for each order",
         run=lambda records, k, control: _order(records, k, control)[1],
         blocks=True,
+        conditions=True,
     ),
     Method(
         name="bestcut",
@@ -190,6 +197,7 @@ METHODS = registry.by_name(
         limits="O(n m^2 log(n / k))",
         run=lambda records, k, control: _bestcut(records, k, control)[1],
         blocks=True,
+        conditions=True,
     ),
     Method(
         name="greedy",

@@ -2,8 +2,9 @@
 
 A cut of a node into n1 and n2 records (each at least k) with box losses R1 and R2 costs n1 R1 + n2 R2. The leaves, left
 to right, are an order of the records in which each leaf is consecutive, so `consecutive.best_consecutive` over this
-order is at least as good as the leaves themselves. Each level costs O(n m^2): every attribute is sorted once and the
-sorted lists are split stably, as decision trees do.
+order is at least as good as the leaves themselves. Where classes must meet criteria, both parts of each cut must: if
+the best cut of an attribute fails, all are asked, from both ends. Each level costs O(n m^2): every attribute is sorted
+once and the sorted lists are split stably, as decision trees do.
 """
 
 import math
@@ -13,9 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inlined, inner
+from duckanon.engines.kanon.criteria.consecutive import Conditions
+from duckanon.engines.kanon.criteria.diversity import Tally
+from duckanon.engines.kanon.criteria.privacy_criteria import (
+    CriteriaArrays,
+    add,
+    begin,
+    counted_meet,
+    forget,
+    no_criteria,
+    tally_for,
+)
 from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
+
+Flags = npt.NDArray[np.bool_]
 
 
 class _Room(NamedTuple):
@@ -28,6 +42,15 @@ class _Room(NamedTuple):
     widths: Floats  # (m,): what a record of a node loses on each attribute, in the order of the space
     four: Codes  # (4,): the measured attributes that are looked at side by side
     met: npt.NDArray[np.int64]  # (q, codes): the last scan that met each code of each categorical attribute
+    allowed: Flags  # (n,): whether the node may be cut before the record there
+
+
+class Wanted(NamedTuple):
+    """The criteria that both parts of a cut must meet."""
+
+    criteria: CriteriaArrays
+    numbers: Codes  # (n,): which of the units of the criteria each record is; (0,) if there are no criteria
+    tally: Tally
 
 
 @inner
@@ -222,13 +245,14 @@ def _prefix_losses(
 def _best_cut(
     space: Space, codes: Codes, order: Codes, start: int, count: int, first: int, last: int, axis: int,
     losses: Floats, from_left: tuple[int, float], from_right: tuple[int, float], best: float,
+    some: bool, allowed: Flags,
 ) -> tuple[float, int]:  # fmt: skip
     """The least that a node loses in two parts, cut after `first` to `last` records, and that cut; 0 for none below
     `best`. The node is sorted by the attribute `axis`.
 
     from_left, from_right: what `_prefix_losses` returns from there. Where either part is as wide as
     the node on all other attributes, a cut among records that are equal on this one is not better than one before or
-    after them.
+    after them. some: whether only the cuts `allowed` are looked at, by where they are in the order.
     """
     filled_left, base_left = from_left
     filled_right, base_right = from_right
@@ -245,14 +269,14 @@ def _best_cut(
         loss_right = (losses[1, count - t - 1] if count - t <= filled_right else base_right) + own_right
         cost = t * loss_left + (count - t) * loss_right
         # Sums that differ in the last bits only are ties, and the first cut wins a tie.
-        if cost < best - 1e-12:
+        if cost < best - 1e-12 and (not some or allowed[start + t]):
             best = cost
             cut = t
         if t >= last:
             return best, cut
         passed = 1
         most = (last if last < count - filled_right else count - filled_right) - t
-        if t >= filled_left and most > 1:
+        if t >= filled_left and most > 1 and not some:
             passed = _equal(codes, order, start + t, most)
         # The left part has a code more with the first of these records, the right part one less after the last.
         code = codes[order[start + t]]
@@ -263,15 +287,49 @@ def _best_cut(
             distinct_right -= 1
 
 
+@inner
+def _meet(wanted: Wanted, order: Codes, start: int, stop: int) -> bool:
+    """Whether records start .. stop - 1 of the order meet the criteria."""
+    begin(wanted.tally)
+    for t in range(start, stop):
+        add(wanted.criteria, wanted.numbers[order[t]], wanted.tally)
+    good = counted_meet(wanted.criteria, stop - start, wanted.tally)
+    forget(wanted.criteria, wanted.tally)
+    return bool(good)
+
+
+@inner
+def _both_meet(wanted: Wanted, order: Codes, start: int, middle: int, stop: int) -> bool:
+    """Whether both parts of a node meet the criteria, if it is cut before record `middle` of the order."""
+    return _meet(wanted, order, start, middle) and _meet(wanted, order, middle, stop)
+
+
+@inner
+def _allow(wanted: Wanted, order: Codes, start: int, stop: int, allowed: Flags) -> None:
+    """Fill in after which records of a node it may be cut: where both parts meet the criteria."""
+    begin(wanted.tally)
+    for t in range(start, stop):
+        allowed[t] = counted_meet(wanted.criteria, t - start, wanted.tally)
+        add(wanted.criteria, wanted.numbers[order[t]], wanted.tally)
+    forget(wanted.criteria, wanted.tally)
+    begin(wanted.tally)
+    for t in range(stop - 1, start - 1, -1):
+        add(wanted.criteria, wanted.numbers[order[t]], wanted.tally)
+        allowed[t] &= counted_meet(wanted.criteria, stop - t, wanted.tally)
+    forget(wanted.criteria, wanted.tally)
+
+
 @compiled
-def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: int, room: _Room) -> None:
+def _split(
+    space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: int, wanted: Wanted, room: _Room
+) -> None:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right.
 
     codes: (m, n), of each attribute. axes: (m,), where each stands in the space: `Records.axes`.
     """
     m, n = lists.shape
-    losses, left, moved, stack, widths, four, met = room
-    scan = 0
+    losses, left, moved, stack, widths, four, met, allowed = room
+    scan, conditioned = 0, wanted.numbers.shape[0] > 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
     stack[0, 1] = n
@@ -313,10 +371,16 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
                 space, order, stop - 1, -1, count - last, count - first, axis, widths, losses[1], four, met, scan + 1
             )
             scan += 2
-            best, cut = _best_cut(
-                space, codes[j], order, start, count, first, last, axis, losses, from_left, from_right, best
-            )
+            for some in range(2):
+                lowest, cut = _best_cut(
+                    space, codes[j], order, start, count, first, last, axis, losses, from_left, from_right, best,
+                    some > 0, allowed,
+                )  # fmt: skip
+                if some > 0 or cut == 0 or not conditioned or _both_meet(wanted, order, start, start + cut, stop):
+                    break
+                _allow(wanted, order, start, stop, allowed)
             if cut > 0:
+                best = lowest
                 best_list, best_cut = j, cut
         if best_list < 0:
             continue
@@ -345,8 +409,11 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
         waiting += 2
 
 
-def bestcut(records: Records, k: int) -> Order:
-    """The leaves of the best-cut tree, left to right, as an order of the records. Shape (n,)."""
+def bestcut(records: Records, k: int, conditions: Conditions | None = None) -> Order:
+    """The leaves of the best-cut tree, left to right, as an order of the records. Shape (n,).
+
+    conditions: what both parts of each cut must meet. (So all leaves do, if all records together do.)
+    """
     n, m = len(records), len(records.attributes)
     lists = np.empty((m, n), dtype=np.int32)
     for j in range(m):
@@ -361,8 +428,12 @@ def bestcut(records: Records, k: int) -> Order:
         np.empty(m),
         np.empty(4, np.int32),
         np.full((len(space.units), max(space.nulls + 1, default=0)), -1, np.int64),
+        np.empty(n, np.bool_),
     )
+    criteria = no_criteria(k) if conditions is None else conditions.criteria
+    numbers = np.empty(0, np.int32) if conditions is None else conditions.numbers
+    wanted = Wanted(criteria, numbers, tally_for(criteria))
     codes = np.array([a.codes for a in records.attributes], dtype=np.int32)
-    _split(space, codes, lists, records.axes, k, deep, room)
+    _split(space, codes, lists, records.axes, k, deep, wanted, room)
     leaves: Order = lists[0]
     return leaves
