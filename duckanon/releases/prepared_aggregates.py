@@ -8,13 +8,14 @@ follow from the places that a row adds up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 from math import isnan
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from duckanon.releases.prepared_noise import PreparedNoise, noise_of
 from duckanon.releases.prepared_numbers import multiple
 from duckanon.releases.prepared_parts import ALL, VALUES, PartOf, Wanted, always_holds, of_each, presence, share
 from duckanon.releases.prepared_statistics import PreparedCount, PreparedMean, PreparedShare, PreparedSum, divided
+from duckanon.releases.set_by_set import SetBySet
 from duckanon.releases.side_by_side import Part, SideBySide
 from duckanon.releases.statistics import Counted, Measured, Told, answer_column
 from duckanon.releases.within_units import local
@@ -48,6 +50,8 @@ from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.rule_context import RuleContext
 
 _BY_CELLS: Any = None
+# The places of numbers that follow from one table together, with how they do.
+Parts: TypeAlias = Sequence[tuple[Sequence[int], "Prepared"]]
 # So many columns are named in a sentence.
 _MOST_NAMED = 5
 # Of more numbers no answers are put side by side.
@@ -89,6 +93,11 @@ class Asked:
         """Of its numbers."""
         return tuple(range(len(self.found.statistics)))
 
+    def in_set(self, keys: Sequence[int]) -> Asked:
+        """The rows of one grouping set. keys: their places."""
+        found = replace(self.found, keys=tuple(self.found.keys[at] for at in keys))
+        return replace(self, grouped=self.grouped.in_set(keys), found=found, is_part=True)
+
     def part(self, places: Sequence[int]) -> Asked:
         """The query with some of its numbers."""
         found = replace(self.found, statistics=tuple(self.found.statistics[at] for at in places))
@@ -105,7 +114,7 @@ class Following:
     query: Node
     table: TableName
     plans: Sequence[Prepared]
-    answers: SideBySide
+    answers: SideBySide | SetBySet
 
     @property
     def number(self) -> int:
@@ -191,27 +200,57 @@ def _following(context: RuleContext, asked: Asked) -> list[Following]:
 def _from_tables(context: RuleContext, asked: Asked, preparation: Preparation) -> Following:
     """How a query follows from one preparation: each number from one of its tables. Raises REFUSALS.
 
+    The rows of several grouping sets are from one table with all keys, as totals of its rows, if there is such a table;
+    else those of each set are from tables of their own.
+    """
+    sets = asked.grouped.sets
+    is_only_planned = not preparation.design.measured
+    try:
+        if is_only_planned and sets and max(map(len, sets)) < len(asked.found.keys):
+            # No row needs all keys together.
+            raise NotOffered(OTHERWISE)
+        tables = _tables(context, asked, preparation)
+        return _first([partial(_written, context, asked, parts) for parts in tables])
+    except REFUSALS:
+        if not sets:
+            raise
+    each = [_tables(context, asked.in_set(one), preparation) for one in sets]
+    return _first([partial(_set_by_set, context, asked, [parts[way] for parts in each]) for way in (0, -1)])
+
+
+def _first(ways: Sequence[Callable[[], Following]]) -> Following:
+    """The first way that is one: the interval of a quotient may need its numbers together. Raises REFUSALS."""
+    for way in ways[:-1]:
+        try:
+            return way()
+        except REFUSALS:
+            continue
+    return ways[-1]()
+
+
+def _tables(context: RuleContext, asked: Asked, preparation: Preparation) -> list[Parts]:
+    """From which tables the numbers of a query may follow, the best way first. Raises REFUSALS where there is none.
+
     Numbers of one table are told together, unless some of them need more of its keys than others: records whose values
     of these are outside of the domains count in the others alone. Where it is only asked which tables would do, no
     number gets a table with more keys than one of the numbers needs.
     """
-    whole, refused = None, None
+    found: list[Parts] = []
+    refused: Exception = NotOffered(OTHERWISE)
     try:
         whole = _most_exact_plan(context, asked, preparation)
+        found.append([(asked.places, whole)])
     except REFUSALS as no:
         refused = no
     few = 1 < len(asked.places) <= _MOST_NUMBERS
-    if whole is not None and not (few and (whole.open_ended or not preparation.design.measured)):
-        return _written(context, asked, [(asked.places, whole)])
-    if refused is not None and not few:
+    if few and (not found or whole.open_ended or not preparation.design.measured):
+        try:
+            found.insert(0, _parts(context, asked, preparation))
+        except REFUSALS as no:
+            refused = no
+    if not found:
         raise refused
-    try:
-        return _written(context, asked, _parts(context, asked, preparation))
-    except REFUSALS:
-        # The interval of a quotient may need its numbers together.
-        if whole is None:
-            raise
-        return _written(context, asked, [(asked.places, whole)])
+    return found
 
 
 def _parts(context: RuleContext, asked: Asked, preparation: Preparation) -> list[tuple[tuple[int, ...], Prepared]]:
@@ -270,12 +309,27 @@ def _most_exact_plan(context: RuleContext, asked: Asked, preparation: Preparatio
     return min(found, key=lambda one: one.variance)
 
 
-def _written(context: RuleContext, asked: Asked, parts: Sequence[tuple[Sequence[int], Prepared]]) -> Following:
+def _written(context: RuleContext, asked: Asked, parts: Parts) -> Following:
     """The query over the answers to its parts. Raises REFUSALS."""
+    return _over(context, asked, [plan for _, plan in parts], _side_by_side(asked.grouped, parts))
+
+
+def _set_by_set(context: RuleContext, asked: Asked, each: Sequence[Parts]) -> Following:
+    """The query over the answers to the parts of each of its grouping sets. Raises REFUSALS."""
+    starts = accumulate((len(one) for one in each), initial=0)
+    answers = [_side_by_side(asked.grouped, parts, at) for parts, at in zip(each, starts, strict=False)]
+    plans = [plan for parts in each for _, plan in parts]
+    return _over(context, asked, plans, SetBySet(asked.grouped, answers))
+
+
+def _side_by_side(grouped: Grouped, parts: Parts, start: int = 0) -> SideBySide:
+    return SideBySide(grouped, [Part(start + at, plan, tuple(own)) for at, (own, plan) in enumerate(parts)])
+
+
+def _over(context: RuleContext, asked: Asked, plans: Sequence[Prepared], answers: SideBySide | SetBySet) -> Following:
     stored = {fold(one): one for one in context.columns(asked.found.table)}
-    answers = SideBySide(asked.grouped, [Part(at, plan, tuple(own)) for at, (own, plan) in enumerate(parts)])
     query = asked.grouped.over(answers.over, lambda name: stored.get(fold(name), name))
-    return Following(query, asked.read.name, [plan for _, plan in parts], answers)
+    return Following(query, asked.read.name, plans, answers)
 
 
 def _step(

@@ -7,7 +7,7 @@ The query stays as it is, with HAVING, windows, ROLLUP and arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,10 +50,13 @@ class Part:
                 one.this.set("this", self.columns[one.name])
         return sql(tree)
 
-    def cells(self, columns: Sequence[str]) -> str:
-        """A query for its cells: the query's keys, then all columns, NULL where they are another answer's."""
+    def cells(self, keys: Sequence[str], columns: Sequence[str]) -> str:
+        """A query for its cells: the query's keys, then all columns, NULL where they are another answer's.
+
+        keys: as SQL over this answer alone.
+        """
         own = {new: quoted([old]) for old, new in self.columns.items()}
-        shown = [*self.over.keys, *(own.get(one, "NULL") for one in columns)]
+        shown = [*keys, *(own.get(one, "NULL") for one in columns)]
         names = ", ".join(map(answer_column, self.plan.question.columns))
         return f"SELECT {', '.join(shown)} FROM {quoted(self.plan.question.path)} AS _dk_part({names})"
 
@@ -84,12 +87,20 @@ class SideBySide:
     def over(self) -> Over:
         if len(self.parts) == 1:
             return self.parts[0].over
-        keys = [f'"_dk_shown{at}"' for at in range(len(self.parts[0].over.keys))]
-        columns = [name for part in self.parts for name in part.columns.values()]
-        cells = " UNION ALL ".join(part.cells(columns) for part in self.parts)
-        aggregates = [part.beside(part.over.aggregates[at]) for part, at in self._found]
-        names = ", ".join([*keys, *(quoted([one]) for one in columns)])
-        return Over(f"({cells}) AS {_ALIAS}({names})", keys, aggregates, self._end, self._quotient)
+        keys = shown_keys(len(self.parts[0].over.keys))
+        cells = (part.cells(part.over.keys, self.columns) for part in self.parts)
+        source = put_below(cells, [*keys, *(quoted([one]) for one in self.columns)])
+        return Over(source, keys, self.aggregates, self.end, self.quotient)
+
+    @property
+    def columns(self) -> list[str]:
+        """Of all answers beside each other."""
+        return [name for part in self.parts for name in part.columns.values()]
+
+    @property
+    def aggregates(self) -> list[str]:
+        """Those of the query, as SQL over these columns."""
+        return [part.beside(part.over.aggregates[at]) for part, at in self._found]
 
     @cached_property
     def _found(self) -> list[tuple[Part, int]]:
@@ -97,11 +108,12 @@ class SideBySide:
         found = {place: (part, at) for part in self.parts for at, place in enumerate(part.places)}
         return [found[place] for place in sorted(found)]
 
-    def _end(self, place: int, side: str) -> str:
+    def end(self, place: int, side: str) -> str:
+        """Of an aggregate's interval, as SQL over these columns. Raises NotFollowed."""
         part, at = self._found[place]
         return part.beside(part.over.ends(at, side))
 
-    def _quotient(self, rows: Rows) -> Interval | None:
+    def quotient(self, rows: Rows) -> Interval | None:
         """A quotient of numbers of one answer; of two nothing is known but the numbers."""
         (part, above), (other, below) = self._found[rows.above], self._found[rows.below]
         if part is not other:
@@ -116,6 +128,21 @@ class SideBySide:
 
     def note(self, new: Node) -> str | None:
         """As of a plan."""
-        widths = [(part, width(part.plan.told[at])) for part, at in self._found]
-        beside = [one if one is None or len(self.parts) == 1 else part.beside(one) for part, one in widths]
-        return note(self.grouped, self.over, beside, self.noisy, new)
+        widths = [width(part.plan.told[at]) for part, at in self._found] if len(self.parts) == 1 else self.widths
+        return note(self.grouped, self.over, widths, self.noisy, new)
+
+    @property
+    def widths(self) -> list[str | None]:
+        """How wide the aggregates' intervals are, as SQL over these columns; None where there is none."""
+        alone = [(part, width(part.plan.told[at])) for part, at in self._found]
+        return [None if one is None else part.beside(one) for part, one in alone]
+
+
+def shown_keys(many: int) -> list[str]:
+    """Names of the query's keys in front of the columns of its answers."""
+    return [f'"_dk_shown{at}"' for at in range(many)]
+
+
+def put_below(cells: Iterable[str], columns: Sequence[str]) -> str:
+    """What stands after FROM to read cells of several answers, below each other."""
+    return f"({' UNION ALL '.join(cells)}) AS {_ALIAS}({', '.join(columns)})"

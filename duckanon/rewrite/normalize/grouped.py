@@ -39,6 +39,9 @@ _TOTAL_OF_TOTALS = (
     "With ROLLUP, CUBE or GROUPING SETS this total adds up totals too, so it is no share: ask for the shares without "
     "these."
 )
+_GROUPING = ("grouping", "grouping_id")
+# Of more grouping sets a query is not taken apart.
+_MOST_SETS = 64
 _CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Tuple, exp.Paren)
 
@@ -92,7 +95,8 @@ class Over:
     """What stands for keys and aggregates in the new query: SQL, by their places.
 
     ends: gives the ends of an aggregate's interval: its place, and `low` or `high`. Raises NotFollowed. quotient: one
-    of two aggregates as a number with an interval; None if it is none.
+    of two aggregates as a number with an interval; None if it is none. by_set: where the table has a row's grouping set
+    in a column, its name and the sets, as of `Grouped.sets`.
     """
 
     source: str
@@ -100,6 +104,7 @@ class Over:
     aggregates: Sequence[str]
     ends: Callable[[int, str], str]
     quotient: Callable[[Rows], Interval | None]
+    by_set: tuple[str, Sequence[tuple[int, ...]]] | None = None
 
 
 class Grouped:
@@ -154,13 +159,52 @@ class Grouped:
     @cached_property
     def has_sets(self) -> bool:
         """Whether rows of the result add up others: ROLLUP, CUBE, GROUPING SETS."""
-        return any(isinstance(one, _SETS[:3]) for one in self._terms()) or any(
-            isinstance(one, list) and one for one in (self._group(name) for name in ("rollup", "cube", "grouping_sets"))
-        )
+        return any(isinstance(one, _SETS[:3]) for one in self._terms())
+
+    @cached_property
+    def sets(self) -> list[tuple[int, ...]]:
+        """The grouping sets, each as the places of its keys, as many times as the query has it.
+
+        None of a query without any, and of one with too many.
+        """
+        if not self.has_sets:
+            return []
+        found: list[frozenset[int]] = [frozenset()]
+        for term in self._terms():
+            found = [one | other for one in found for other in self._sets(term)]
+            if len(found) > _MOST_SETS:
+                return []
+        return [tuple(sorted(one)) for one in found]
+
+    def _sets(self, term: Node) -> list[frozenset[int]]:
+        """The grouping sets of a term of GROUP BY."""
+        if isinstance(term, exp.GroupingSets):
+            return [each for one in term.expressions for each in self._sets(one)]
+        places = [frozenset(self._places(one)) for one in term.expressions]
+        none = frozenset[int]()
+        if isinstance(term, exp.Rollup):
+            return [none.union(*places[:many]) for many in range(len(places), -1, -1)]
+        if isinstance(term, exp.Cube) and 2 ** len(places) <= _MOST_SETS:
+            subsets = ([one for at, one in enumerate(places) if which >> at & 1] for which in range(2 ** len(places)))
+            return [none.union(*one) for one in subsets]
+        if isinstance(term, exp.Cube):
+            return [none] * (_MOST_SETS + 1)
+        return [frozenset(self._places(term))]
+
+    def _places(self, term: Node) -> Iterator[int]:
+        """Of the keys of a term of GROUP BY. A constant is none of them."""
+        return (self.keys.index(one) for one in self._key(term) if one in self.keys)
+
+    def in_set(self, places: Sequence[int]) -> Grouped:
+        """The same query of which the rows of one grouping set alone are looked at. places: of its keys."""
+        found = shallow_copy(self)
+        found.keys, found.has_sets = [self.keys[at] for at in places], False
+        return found
 
     def over(self, over: Over, stored: Callable[[str], str]) -> Node:
         """The query over another table. stored: a column's name as the table has it. Raises NotFollowed."""
         write = _Writer(self, over)
+        by_set = [] if over.by_set is None else [over.by_set[0]]
         new = exp.Select(
             expressions=[self._named(write(one.unalias()), one, stored) for one in self.query.expressions]
         ).from_(over.source, dialect=DIALECT)
@@ -168,6 +212,8 @@ class Grouped:
             given = self.query.args.get(part)
             if isinstance(given, list):
                 new.set(part, [write(one) for one in given])
+            elif part == "group" and by_set:
+                new = new.group_by(*by_set, *over.keys, dialect=DIALECT)
             elif part == "group" and self._group("all") and any(True for _ in nodes_of(new, exp.Window)):
                 # DuckDB refuses GROUP BY ALL beside a window over aggregates.
                 new = new.group_by(*over.keys, dialect=DIALECT)
@@ -175,7 +221,7 @@ class Grouped:
                 new.set(part, write(given, aliased=part == "order"))
         if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
             # Without it the order of the rows would be left to threads. A total is NULL where a key may be NULL, too.
-            total = [f"grouping({', '.join(over.keys)})"] if self.has_sets else []
+            total = by_set or ([f"grouping({', '.join(over.keys)})"] if self.has_sets else [])
             by = [sqlglot.parse_one(one, read=DIALECT) for one in (*over.keys, *total)]
             new = new.order_by(*(exp.Ordered(this=one, nulls_first=True) for one in by))
         return new
@@ -202,8 +248,8 @@ class Grouped:
         return None if group is None else group.args.get(name)
 
     def _terms(self) -> list[Node]:
-        terms = self._group("expressions")
-        return list(terms) if isinstance(terms, list) else []
+        terms = (self._group(name) for name in ("expressions", "rollup", "cube", "grouping_sets"))
+        return [one for given in terms if isinstance(given, list) for one in given]
 
     def _keys(self) -> Iterator[Node]:
         shown = self.query.expressions
@@ -212,8 +258,7 @@ class Grouped:
             return
         if group.args.get("all"):
             yield from (one.unalias() for one in shown if not self._is_aggregated(one))
-        sets = [self._group(name) for name in ("rollup", "cube", "grouping_sets")]
-        for one in [*self._terms(), *(part for given in sets if isinstance(given, list) for part in given)]:
+        for one in self._terms():
             yield from self._key(one)
 
     def _is_aggregated(self, node: Node) -> bool:
@@ -291,11 +336,9 @@ class _Writer:
             return self._sql(self._over.aggregates[grouped.aggregates.index(node)])
         if isinstance(node, exp.Column):
             return self._column(node)
-        if name_of(node) in ENDS and isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
-            return self._end(node, node.expressions[0], name_of(node))
-        shown = self.quotient(node)
-        if shown is not None:
-            return self._sql(shown.value)
+        found = self._called(node)
+        if found is not None:
+            return found
         if isinstance(node, exp.Query) and grouped.is_apart(node):
             return node.copy()
         if isinstance(node, exp.Query | exp.Star):
@@ -314,14 +357,37 @@ class _Writer:
     def _sql(self, text: str) -> Node:
         return sqlglot.parse_one(text, read=DIALECT)
 
+    def _place(self, node: Node) -> int:
+        """Of the key that a column is. Raises NotFollowed."""
+        same = [at for at, key in enumerate(self._grouped.keys) if may_be(node, key)]
+        if len(same) != 1:
+            raise NotFollowed(NOT_GROUPED, node)
+        return same[0]
+
     def _column(self, node: Node) -> Node:
-        keys = self._grouped.keys
-        same = [at for at, key in enumerate(keys) if may_be(node, key)]
+        same = [at for at, key in enumerate(self._grouped.keys) if may_be(node, key)]
         if len(same) == 1:
             return self._sql(self._over.keys[same[0]])
         if not same and not node.table and fold(node.name) in self._grouped.aliases:
             return node.copy()
         raise NotFollowed(NOT_GROUPED, node)
+
+    def _called(self, node: Node) -> Node | None:
+        """What has a meaning of its own over the other table: ends of intervals and quotients; None for others."""
+        if name_of(node) in _GROUPING and self._over.by_set is not None:
+            return self._grouping(node, *self._over.by_set)
+        if name_of(node) in ENDS and isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+            return self._end(node, node.expressions[0], name_of(node))
+        shown = self.quotient(node)
+        return None if shown is None else self._sql(shown.value)
+
+    def _grouping(self, call: Node, name: str, sets: Sequence[tuple[int, ...]]) -> Node:
+        """grouping(keys): of each key a bit, the last one's the lowest, that says that the row's set is without it."""
+        keys = self._grouped.keys
+        places = [keys.index(one) if one in keys else self._place(one) for one in call.expressions]
+        masks = [sum((at not in own) << bit for bit, at in enumerate(reversed(places))) for own in sets]
+        cases = " ".join(f"WHEN {at} THEN {mask}" for at, mask in enumerate(masks))
+        return self._sql(f"CAST(CASE {name} {cases} END AS BIGINT)")
 
     def quotient(self, node: Node) -> Interval | None:
         """A quotient of two aggregates as a number with an interval; None for something else."""
@@ -381,7 +447,7 @@ def _width(shown: Interval) -> str | None:
 def _is_aggregate(node: Node) -> bool:
     """Whether a node is a call of an aggregate. Versions of sqlglot know different ones as such."""
     name = name_of(node)
-    return name not in ("grouping", "grouping_id") and (isinstance(node, exp.AggFunc) or name in AGGREGATES)
+    return name not in _GROUPING and (isinstance(node, exp.AggFunc) or name in AGGREGATES)
 
 
 def aggregates_of(node: Node) -> Iterator[Node]:
