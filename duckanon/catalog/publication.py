@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
+
+# A hierarchy of codes: each with the code that it is a part of, None for the widest.
+Codes = tuple[tuple[str | None, str | None], ...]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Terms:
     up; None: they count records. weight: the column of the weights of what is added up. perturbation: how counts were
     changed by cell key.
     width: how far apart the least and the largest count must be that readers hold for possible, where it is small.
-    hierarchies: of a k-anonymous table: columns that it has as labels, and the tables of their hierarchies, as written.
+    hierarchies: columns that a k-anonymous table has as labels, or a suppressed one as codes, and the tables of their
+    hierarchies, as written. count: the column that says for how many records a row of the protected table stands.
     """
 
     variables: tuple[str, ...] = ()
@@ -48,6 +53,7 @@ class Terms:
     sum: str | None = None
     hierarchies: tuple[tuple[str, str], ...] = ()
     weight: str | None = None
+    count: str | None = None
 
     @property
     def kind(self) -> str:
@@ -80,7 +86,7 @@ class Earlier:
     """An earlier publication of the same table. copy: its full name in SQL; None if it was withdrawn.
 
     columns: of the copy. same: whether the records are still those from which it was made. content: a hash of the copy.
-    suppressed, perturbation, width, sum, weight: as in Terms.
+    suppressed, perturbation, width, sum, weight, count: as in Terms. codes: as in Candidate.
     """
 
     name: str
@@ -98,6 +104,8 @@ class Earlier:
     width: int = 1
     sum: str | None = None
     weight: str | None = None
+    count: str | None = None
+    codes: Mapping[str, Codes] = field(default_factory=dict)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -125,7 +133,10 @@ class Candidate:
     the audit assumes that readers know the number of records in every row. earlier: what was published of the same
     table, withdrawn ones too. elsewhere: the names of what was published of other tables of the population. content: a
     hash of the release. looked_up: by column, folded, the open table that is its domain, and the column of that.
-    trees: by column, folded, the name in SQL of the open table with the hierarchy of its labels.
+    trees: by column, folded, the name in SQL of the open table with the hierarchy of its labels. codes: by column,
+    folded, the hierarchy of the codes of a suppressed table. levels: by the folded name of a level of codes that the
+    records were given, the column of the codes. count: the column that says for how many records a row stands; None:
+    for one.
     """
 
     release: str
@@ -142,6 +153,21 @@ class Candidate:
     content: str = ""
     looked_up: Mapping[str, tuple[tuple[str, str], str]] = field(default_factory=dict)
     trees: Mapping[str, str] = field(default_factory=dict)
+    codes: Mapping[str, Codes] = field(default_factory=dict)
+    levels: Mapping[str, str] = field(default_factory=dict)
+    count: str | None = None
+
+    @property
+    def records(self) -> str:
+        """SQL: how many records some rows of the protected table are, as an aggregate."""
+        if self.count is None:
+            return "system.main.count(*)"
+        return f"CAST(coalesce(system.main.sum({identifier(self.count)}), 0) AS BIGINT)"
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns of the protected table from which the release can be computed: levels follow from codes."""
+        return tuple(name for name in self.terms.read if fold(name) not in self.levels)
 
     @property
     def changed(self) -> bool:

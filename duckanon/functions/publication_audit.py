@@ -39,7 +39,8 @@ from duckanon.functions.publication_masked import check_masked, hides_totals
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
 from duckanon.functions.publication_sums import check_values_unknown
-from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
+from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint, family
+from duckanon.functions.publication_units import check_counted_alike, read_as
 from duckanon.functions.sqltext import unit_of
 
 _Ints = npt.NDArray[np.int64]
@@ -55,9 +56,12 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     Raises InvalidInput, with what is wrong and the way out, for one that is not proven true and safe.
     """
     if candidate.terms.kind == "records":
+        check_counted_alike(candidate)
         check_records(con, candidate)
         _check_copy(con, candidate)
-    elif candidate.terms.kind in MASKED:
+        return candidate.totals or not hides_totals(con, candidate)
+    candidate = read_as(con, candidate)
+    if candidate.terms.kind in MASKED:
         check_masked(con, candidate)
         check_table(con, candidate, half_up=True)
     else:
@@ -102,7 +106,7 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
     if any(follows(candidate, one) for one in candidate.earlier):
         return
     for one in copies:
-        if one.same and one.copy and is_computed(con, terms.read, candidate.of, one.copy, one.columns):
+        if one.same and one.copy and is_computed(con, candidate.read, candidate.of, one.copy, one.columns):
             return
     check_values_unknown(candidate)
     _check_elsewhere(candidate)
@@ -139,7 +143,7 @@ def follows(candidate: Candidate, one: Earlier) -> bool:
 def _as_said(terms: Terms, one: Earlier) -> bool:
     same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
     same &= (terms.suppressed, terms.perturbation) == (one.suppressed, one.perturbation)
-    same &= (terms.sum, terms.weight) == (one.sum, one.weight)
+    same &= (terms.sum, terms.weight, terms.count) == (one.sum, one.weight, one.count)
     return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
 
 
@@ -149,7 +153,7 @@ def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_u
     keys = {fold(one.perturbation.key) for one in candidate.earlier if one.perturbation is not None}
     if not set(named) | keys <= _folded(candidate.source):
         _refuse(candidate, f"{candidate.label} has lost a column of an earlier publication, so nothing can be proven")
-    if not counts_problems(con, candidate.of, list(named.values()), candidate.policy):
+    if not counts_problems(con, candidate, list(named.values())):
         return
     problem = _together(con, candidate, list(named.values()))
     if problem:
@@ -249,67 +253,72 @@ def _check_alone(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: 
 def _problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> list[str]:
     """What a table of counts or shares would disclose by itself."""
     if candidate.terms.kind == "counts" or candidate.totals:
-        return counts_problems(con, candidate.of, candidate.terms.columns, candidate.policy)
+        return counts_problems(con, candidate, candidate.terms.columns)
     return _shares_problems(con, candidate, half_up)
 
 
 # --- safe by itself ---------------------------------------------------------------------------------------------------
 
 
-def counts_problems(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
+def counts_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
     """What exact counts by some columns would disclose; nothing if they are safe."""
-    units, keys = _units(policy), ", ".join(map(identifier, columns))
+    policy, of = candidate.policy, candidate.of
+    units, keys = _units(candidate), ", ".join(map(identifier, columns))
     ((whole, few),) = con.execute(
         f"SELECT system.main.count(*), system.main.count(*) FILTER (WHERE units < {policy.small}) FROM "
         f"(SELECT {units} AS units FROM {of}{f' GROUP BY {keys}' if keys else ''} HAVING system.main.count(*) > 0)"
     ).fetchall()
     found = [f"{few} of the {whole} cells hold 1 to {policy.small - 1} {_what(policy)}"] if few else []
-    return [*found, *_linked(con, of, columns, policy), *_alike(con, of, columns, policy)]
+    return [*found, *_linked(con, candidate, columns), *_alike(con, candidate, columns)]
 
 
-def _linked(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
+def _linked(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
     """Combinations by which few units could be found."""
+    policy = candidate.policy
     sensitive, public = _folded(policy.sensitive), _folded((*policy.public, *policy.hierarchy))
     known = [name for name in columns if fold(name) not in sensitive]
     if _folded(known) <= public:
         return []
-    few = _few(con, of, known, "true", policy)
+    few = _few(con, candidate, known, "true")
     return [f"{few} combinations of {', '.join(known)} hold fewer than {policy.k} {_what(policy)}"] if few else []
 
 
-def _alike(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
+def _alike(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
     """Few units that can be found by all other columns, and share a value of a sensitive one."""
+    policy, levels = candidate.policy, candidate.levels
     sensitive, found = _folded(policy.sensitive), []
     for name in columns:
         if fold(name) not in sensitive:
             continue
-        others, own = [one for one in columns if one != name], identifier(name)
+        others = [one for one in columns if family(levels, fold(one)) != family(levels, fold(name))]
+        own = identifier(name)
         # NULL is a value of its own.
         one_value = (
             f"system.main.count(DISTINCT {own}) + CAST(system.main.count({own}) < system.main.count(*) AS INTEGER) = 1"
         )
-        few = _few(con, of, others, one_value, policy)
+        few = _few(con, candidate, others, one_value)
         if few:
             rows = f"rows by {', '.join(others)}" if others else "tables"
             found.append(f'{few} {rows} of fewer than {policy.k} {_what(policy)} have all the same "{name}"')
     return found
 
 
-def _few(con: duckdb.DuckDBPyConnection, of: str, keys: Sequence[str], test: str, policy: Policy) -> int:
+def _few(con: duckdb.DuckDBPyConnection, candidate: Candidate, keys: Sequence[str], test: str) -> int:
     """How many combinations that pass a test hold fewer than k units."""
+    policy, of = candidate.policy, candidate.of
     by = f" GROUP BY {', '.join(map(identifier, keys))}" if keys else ""
     ((found,),) = con.execute(
-        f"SELECT system.main.count(*) FROM (SELECT {_units(policy)} AS units, {test} AS passed FROM {of}{by} "
+        f"SELECT system.main.count(*) FROM (SELECT {_units(candidate)} AS units, {test} AS passed FROM {of}{by} "
         f"HAVING system.main.count(*) > 0) WHERE passed AND units < {policy.k}"
     ).fetchall()
     return int(found)
 
 
-def _units(policy: Policy) -> str:
+def _units(candidate: Candidate) -> str:
     """How many units some records are of; those without a unit are together one."""
-    if policy.privacy_unit is None:
-        return "system.main.count(*)"
-    unit = unit_of(policy.privacy_unit)
+    if candidate.policy.privacy_unit is None:
+        return candidate.records
+    unit = unit_of(candidate.policy.privacy_unit)
     return (
         f"system.main.count(DISTINCT {unit}) + "
         f"CASE WHEN system.main.count({unit}) < system.main.count(*) THEN 1 ELSE 0 END"
@@ -318,7 +327,7 @@ def _units(policy: Policy) -> str:
 
 def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> list[str]:
     """What shares would disclose to readers who know the number of all records, and nothing else."""
-    terms, policy, of = candidate.terms, candidate.policy, candidate.of
+    terms, policy = candidate.terms, candidate.policy
     row, count, units = _cells(con, candidate)
     if not len(row):
         return []
@@ -337,7 +346,7 @@ def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_
         if few
         else []
     )
-    return [*found, *_linked(con, of, terms.columns, policy), *_alike(con, of, terms.columns, policy)]
+    return [*found, *_linked(con, candidate, terms.columns), *_alike(con, candidate, terms.columns)]
 
 
 def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints, _Ints, _Ints]:
@@ -347,7 +356,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints,
     order = ", ".join(f"v{at}" for at in range(len(named)))
     found = con.execute(
         f"SELECT system.main.dense_rank() OVER (ORDER BY {', '.join(rows)}) - 1 AS place, n, CAST(units AS BIGINT) AS "
-        f"units FROM (SELECT {', '.join(named)}, system.main.count(*) AS n, {_units(candidate.policy)} AS units "
+        f"units FROM (SELECT {', '.join(named)}, {candidate.records} AS n, {_units(candidate)} AS units "
         f"FROM {candidate.of} GROUP BY ALL) ORDER BY place, {order}"
     ).fetchnumpy()
     row, count, units = (np.asarray(found[name]).astype(np.int64) for name in ("place", "n", "units"))

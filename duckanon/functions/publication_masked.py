@@ -119,7 +119,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     if listed > MOST:
         raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    measure = "system.main.count(*)" if not terms.summed else f"system.main.sum({amount(candidate)})"
+    measure = candidate.records if not terms.summed else f"system.main.sum({amount(candidate)})"
     counted = f"SELECT {', '.join([*keys, f'{measure} AS _dk_n'])} FROM {candidate.of}{by}"
     shown = f"SELECT {', '.join([*keys, f'CAST({value} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
     cells = con.execute(f"SELECT coalesce(_dk_n, 0), _dk_p, _dk_hidden FROM {matched(counted, shown, keys)}").fetchall()

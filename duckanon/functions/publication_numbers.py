@@ -115,8 +115,8 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> list[tuple[i
         raise InvalidInput(
             f"{nothing} numbers are NULL: of a table with suppressed cells say so, as in suppressed := 'suppressed'."
         )
-    counted = f"SELECT {', '.join([*keys, 'system.main.count(*) AS _dk_n'])} FROM {candidate.of} {by}"
-    whole = f"SELECT {', '.join([*rows, 'system.main.count(*) AS _dk_t'])} FROM {candidate.of}"
+    counted = f"SELECT {', '.join([*keys, f'{candidate.records} AS _dk_n'])} FROM {candidate.of} {by}"
+    whole = f"SELECT {', '.join([*rows, f'{candidate.records} AS _dk_t'])} FROM {candidate.of}"
     whole += f" GROUP BY {', '.join(rows)}" if rows else ""
     shown = f"SELECT {published} FROM {candidate.release}"
     found = con.execute(

@@ -21,7 +21,7 @@ sums of other cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 from time import monotonic
@@ -86,7 +86,7 @@ class Joint:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, candidate: Candidate, tables: Sequence[Earlier | Terms]) -> None:
         self._con, self._policy = con, candidate.policy
-        self._looked_up = candidate.looked_up
+        self._looked_up, self._levels = candidate.looked_up, candidate.levels
         self._width = max(one.width for one in tables)
         named = {fold(name): name for one in tables for name in (*one.given, *one.variables)}
         self.names = tuple(named.values())
@@ -103,7 +103,7 @@ class Joint:
         self._readers = Readers(con, candidate, _JOINT, self._folded, columns)
         con.execute(
             f"CREATE OR REPLACE TEMP TABLE _dk_joint AS SELECT {codes}, * EXCLUDE ({', '.join(own_names)}) FROM "
-            f"(SELECT {own}, {unit_of(unit)} AS u, system.main.count(*) AS n{keys} FROM {candidate.of} GROUP BY ALL)"
+            f"(SELECT {own}, {unit_of(unit)} AS u, {candidate.records} AS n{keys} FROM {candidate.of} GROUP BY ALL)"
         ).fetchall()
         self._tables = tables
         self._until = monotonic() + SECONDS
@@ -184,7 +184,9 @@ class Joint:
         from duckanon.engines.tables.disclosure import known_values
 
         everything = tuple(range(len(self.names)))
-        others = tuple(at for at in everything if at != sensitive)
+        # Levels of codes tell of each other, and who looks for the one is not taken to know the other.
+        own = family(self._levels, self._folded[sensitive])
+        others = tuple(at for at in everything if family(self._levels, self._folded[at]) != own)
         codes, _, units = self._margin(others)
         few = codes[units < self._policy.k]
         whole = records.codes[:, [*others, sensitive]]
@@ -303,6 +305,11 @@ def _rows(
         if some:
             found.append(Row(cell, units, some, many, size))
     return found
+
+
+def family(levels: Mapping[str, str], name: str) -> str:
+    """The column of whose codes a variable is a level, or the variable itself. name: folded."""
+    return levels.get(name, name)
 
 
 def _folds(names: Iterable[str]) -> set[str]:

@@ -124,8 +124,7 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             "leave sum and weight out."
         )
     trees = _hierarchies(asked["hierarchies"])
-    if trees and value is not None:
-        raise InvalidInput("hierarchies are for labels of a k-anonymous table: leave value out, or hierarchies.")
+    _check_read(asked, trees)
     return Terms(
         by,
         within,
@@ -139,7 +138,23 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
         asked["sum"],
         trees,
         asked["weight"],
+        asked["count"],
     )
+
+
+def _check_read(asked: Mapping[str, Any], trees: Sequence[tuple[str, str]]) -> None:
+    """Check what is said of how the records are read against what is published."""
+    value = asked["value"]
+    if trees and value is not None and asked["suppressed"] is None:
+        raise InvalidInput(
+            "hierarchies are for labels of a k-anonymous table, and for codes of one with suppressed cells: leave "
+            "value out, say suppressed, or leave hierarchies out."
+        )
+    if asked["count"] is not None and (value is None or asked["key"] or asked["sum"] or asked["weight"]):
+        raise InvalidInput(
+            "Rows that stand for several records are published as counts or shares of records, suppressed or not: "
+            "leave key, sum and weight out, or count."
+        )
 
 
 def _hierarchies(given: object) -> tuple[tuple[str, str], ...]:

@@ -21,6 +21,7 @@ from duckanon.functions.publication_masked import check_key, check_masked
 from duckanon.functions.publication_numbers import check_publishable
 from duckanon.functions.publication_sums import check_values_unknown
 from duckanon.functions.publication_tables import Joint
+from duckanon.functions.publication_units import read_as
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.table_bounds import PublishedTable
@@ -41,6 +42,8 @@ class Publications(Protocol):
         seen: Mapping[str, Any],
         look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found],
         release: tuple[str, Mapping[str, Any]] | None,
+        hierarchies: Sequence[tuple[str, str]] = (),
+        seen_trees: Sequence[Mapping[str, Any]] = (),
     ) -> Found: ...
 
 
@@ -61,12 +64,19 @@ class _About(Request):
 
     def asked(self, function: str) -> str:
         of_release = "NULL" if self.release is None else seen(self.release)
-        return fill("listing", answer=call(function, request=self.literal, seen=seen(self.of), seen_release=of_release))
+        trees = f"[{', '.join(seen(table) for _, table in self.hierarchies)}]"
+        answer = call(function, request=self.literal, seen=seen(self.of), seen_release=of_release, seen_trees=trees)
+        return fill("listing", answer=answer)
 
     @property
     def release(self) -> str | None:
         """The table that is read beside it."""
         return None
+
+    @property
+    def hierarchies(self) -> tuple[tuple[str, str], ...]:
+        """The tables of codes of that table, by column."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +89,10 @@ class ReleaseAudit(_About):
     @property
     def release(self) -> str | None:
         return None if self.candidate is None else self.candidate.tbl
+
+    @property
+    def hierarchies(self) -> tuple[tuple[str, str], ...]:
+        return () if self.candidate is None else self.candidate.hierarchies
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -141,6 +155,8 @@ def _terms(form: PublishedTable) -> Terms:
         perturbation=perturbation,
         sum=form.sum,
         weight=form.weight,
+        count=form.count,
+        hierarchies=form.hierarchies,
     )
 
 
@@ -151,21 +167,26 @@ def _examined(
     request: _About,
     seen: pa.Scalar,
     seen_release: pa.Scalar,
+    seen_trees: pa.Scalar,
 ) -> pa.Array:
     found = publications.examined(
         request.of,
         seen.as_py(),
         lambda con, candidate: look(con, candidate, request),
         None if request.release is None else (request.release, seen_release.as_py()),
+        request.hierarchies,
+        seen_trees.as_py(),
     )
     return rows(found, columns_of(name))
 
 
 def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: ReleaseAudit) -> list[Row]:
+    # What there is of the table already says how its rows count.
+    terms = Terms(count=_count_of(candidate)) if request.candidate is None else _terms(request.candidate)
+    candidate = read_as(con, replace(candidate, terms=terms))
+    terms = candidate.terms
     tables: list[tuple[str, Any]] = [(one.name, one) for one in candidate.earlier if one.kind != "records"]
     if request.candidate is not None:
-        terms = _terms(request.candidate)
-        candidate = replace(candidate, terms=terms)
         if terms.kind in MASKED and candidate.release:
             check_masked(con, candidate)
             check_values_unknown(candidate)
@@ -182,6 +203,10 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
     return found
 
 
+def _count_of(candidate: Candidate) -> str | None:
+    return candidate.earlier[0].count if candidate.earlier else None
+
+
 def _check_form(candidate: Candidate) -> None:
     check_publishable(candidate)
     if candidate.terms.perturbation is not None:
@@ -194,7 +219,9 @@ def _columns(table: Any) -> set[str]:
 
 def _next(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: NextTables) -> list[Row]:
     asked = [_terms(one) for one in request.candidates] if request.candidates is not None else _proposed(candidate)
-    found = [_judged(con, replace(candidate, terms=terms)) for terms in asked]
+    count = _count_of(candidate)
+    candidate = read_as(con, replace(candidate, terms=Terms(count=count)))
+    found = [_judged(con, replace(candidate, terms=replace(terms, count=count))) for terms in asked]
     return sorted(found, key=lambda row: (not row["publishable"], -row["information"], len(row["variables"])))
 
 
@@ -217,9 +244,9 @@ def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
         check_table(con, candidate, half_up=True)
     except InvalidInput as refused:
         reason = str(refused)
-    cells, entropy = _entropy(con, candidate.of, terms.columns)
+    cells, entropy = _entropy(con, candidate, terms.columns)
     known = [
-        _entropy(con, candidate.of, [name for name in terms.columns if fold(name) in _columns(one)])[1]
+        _entropy(con, candidate, [name for name in terms.columns if fold(name) in _columns(one)])[1]
         for one in candidate.earlier
         if one.kind != "records"
     ]
@@ -235,7 +262,7 @@ def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
     }
 
 
-def _entropy(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str]) -> tuple[int, float]:
+def _entropy(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> tuple[int, float]:
     """How many cells hold records, and the entropy of which cell a record is in, in bits."""
     by: Iterable[str] = map(identifier, columns)
     if not columns:
@@ -243,6 +270,6 @@ def _entropy(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str]) ->
     ((cells, entropy),) = con.execute(
         "SELECT system.main.count(*), coalesce(-system.main.sum(p * system.main.log2(p) ORDER BY p), 0) FROM "
         "(SELECT n / system.main.sum(n) OVER () AS p FROM "
-        f"(SELECT system.main.count(*) AS n FROM {of} GROUP BY {', '.join(by)}))"
+        f"(SELECT {candidate.records} AS n FROM {candidate.of} GROUP BY {', '.join(by)}))"
     ).fetchall()
     return int(cells), float(entropy)

@@ -50,11 +50,15 @@ class Margin:
 
 @dataclass(frozen=True)
 class Form:
-    """What a suppressed table is made of. margins: the smallest first. nodes: of each, by its levels."""
+    """What a suppressed table is made of. margins: the smallest first. nodes: of each, by its levels.
+
+    lists: of each dimension, which of the lists of columns are its hierarchies.
+    """
 
     dimensions: tuple[Hierarchies, ...]
     margins: tuple[Margin, ...]
     nodes: Mapping[Levels, tuple[tuple[str, ...], ...]]
+    lists: tuple[tuple[int, ...], ...] = ()
 
     @property
     def tables(self) -> list[Margin]:
@@ -138,7 +142,8 @@ def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bo
         Margin(margin.levels, any(margin.within(other) for other in whole.values() if other != margin), margin.nodes)
         for margin in whole.values()
     ]
-    return Form(tuple(dimensions), tuple(sorted(margins, key=lambda one: (len(one.variables), one.levels))), nodes)
+    ordered = tuple(sorted(margins, key=lambda one: (len(one.variables), one.levels)))
+    return Form(tuple(dimensions), ordered, nodes, tuple(map(tuple, groups)))
 
 
 def _groups(levels: Sequence[Levels]) -> list[list[int]]:
@@ -167,7 +172,7 @@ def _lists(
         raise InvalidInput(
             f"The cells of the release are identified by {sum(sizes.values())} columns: name all that suppress had as "
             "rows, then all that it had as cols, then those of each list in by, in variables. If their hierarchy is a "
-            "table of codes, make its levels columns of the protected table."
+            "table of codes, name it, as in hierarchies := {'industry': 'industry_codes'}."
         )
     found: dict[int, tuple[str, ...]] = {}
     left = tuple(variables)

@@ -12,15 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.publication import Codes
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import one_list, struct
+from duckanon.functions.bands import pairs_of
 from duckanon.functions.conditional_bounds import as_written
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text, plain_type
 from duckanon.functions.sqltext import absent, call, fill, named_call
 from duckanon.functions.sqltext import struct as sql_struct
 from duckanon.functions.suppressed_tables import BY_LEVEL, LEVELS
+from duckanon.functions.table_codes import TREES, Cells, Tree, with_levels
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _FOUND = "STRUCT(codes BIGINT[][], lower BIGINT[], upper BIGINT[], exact BOOLEAN[], disclosed BOOLEAN[])"
@@ -46,8 +49,9 @@ class PublishedTable:
 
     value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts. suppressed: the
     column that says which counts are suppressed, where totals may stand among them. max_deviation: of perturbed counts.
-    key, variance, threshold: of a candidate that is to be perturbed. sum, weight: of a candidate with suppressed sums
-    or weighted counts.
+    hierarchies: tables of codes, by column, of a suppressed table. key, variance, threshold: of a candidate that is to
+    be perturbed. sum, weight: of a candidate with suppressed sums or weighted counts. count: of one of rows that stand
+    for several records.
     """
 
     tbl: str | None
@@ -63,6 +67,8 @@ class PublishedTable:
     threshold: int | None = None
     sum: str | None = None
     weight: str | None = None
+    count: str | None = None
+    hierarchies: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def read(cls, given: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
@@ -76,7 +82,7 @@ class PublishedTable:
                     f'A table has a field "{name}": its fields are {", ".join(_NAMED[:-1])} and {_NAMED[-1]}.'
                 )
         told = {name: fields.get(name) for name in _FIELDS}
-        for name in ("tbl", "value", "suppressed", "key", "sum", "weight"):
+        for name in ("tbl", "value", "suppressed", "key", "sum", "weight", "count"):
             if told[name] is not None and (not isinstance(told[name], str) or not told[name]):
                 raise InvalidInput(f"{name} of a table must be a name in quotes, as in {_EXAMPLE}.")
         by = arguments.names(told["vars"], "vars", empty=True)
@@ -113,6 +119,8 @@ class PublishedTable:
             told["threshold"],
             told["sum"],
             told["weight"],
+            told["count"],
+            _codes(told, by),
         )
 
     @property
@@ -121,12 +129,27 @@ class PublishedTable:
         return (*self.given, *self.vars)
 
 
-_NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "max_deviation")
-# The last five describe candidates of release_audit.
-_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight")
+_NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "hierarchies", "max_deviation")
+# The last six describe candidates of release_audit.
+_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight", "count")
 _MOST_DIGITS = 9
+_NO_LINE = "NULL AS code, NULL AS parent"
 # Combinations of a perturbed table.
 _MOST_CELLS = 3_000_000
+
+
+def _codes(told: Mapping[str, Any], by: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The tables of codes of a suppressed table, by column. Raises InvalidInput."""
+    example = "hierarchies of a table must give tables by column, as in hierarchies: {'industry': 'industry_codes'}."
+    pairs = pairs_of(told["hierarchies"], example)
+    if not all(isinstance(table, str) and table for _, table in pairs):
+        raise InvalidInput(example)
+    if pairs and told["suppressed"] is None:
+        raise InvalidInput("hierarchies are of a table with suppressed cells: say suppressed, or leave them out.")
+    for name, _ in pairs:
+        if fold(name) not in {fold(one) for one in by}:
+            raise InvalidInput(f'hierarchies names "{name}", which is not in vars of that table: name it there too.')
+    return tuple(pairs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +255,12 @@ class TableBounds(Request):
             return ""
         levels = _levels_of(table)
         most = ", ".join(f"coalesce(system.main.max({level}), 0) AS m{i}" for i, level in enumerate(levels))
-        begins = ", ".join(f"{' + '.join(['0', *(f'm{j}' for j in range(i))])} AS o{i}" for i in range(len(levels) + 1))
+        # Codes on several levels are one column.
+        coded = [i for i, name in enumerate(table.columns) if fold(name) in {fold(one) for one, _ in table.hierarchies}]
+        begins = "0 AS o0"
+        for i in range(len(levels)):
+            is_code = f"o{i} IN ({', '.join(map(str, coded))})" if coded else "false"
+            begins += f", o{i} + CASE WHEN {is_code} THEN least(m{i}, 1) ELSE m{i} END AS o{i + 1}"
         by = [f"(system.main.len({BY_LEVEL}) >= {i} AND {level} IS NULL)" for i, level in enumerate(levels[2:], 1)]
         none = " OR ".join([*(f"{level} IS NULL" for level in LEVELS), *by])
         mixed = f"system.main.max(row_level) IS NOT NULL AND system.main.count(*) FILTER (WHERE {none}) > 0"
@@ -262,7 +290,24 @@ class TableBounds(Request):
         cell = sql_struct({"codes": f"[{codes}]::BIGINT[]", "number": "CAST(number AS VARCHAR)", "times": "times"})
         fields = {"cells": f"system.main.list({cell})", "kind": "system.main.any_value(typeof(number))"}
         fields["mixed"] = f"(SELECT mixed FROM _dk_most_{at})" if table.suppressed else "false"
+        fields["codes"] = f"[{', '.join(self._codes(table))}]::{TREES}"
         return f"(SELECT {sql_struct(fields)} FROM _dk_cells_{at} {joins})"
+
+    def _codes(self, table: PublishedTable) -> list[str]:
+        """SQL: of each column of codes its place among the columns, its values in order, and what its table says."""
+        order, found = [fold(name) for name in table.columns], []
+        for name, codes in table.hierarchies:
+            at = order.index(fold(name))
+            column = f"_dk_levels_{self.places(table)[at]}"
+            lines = f"FROM system.main.query_table({literal(codes)}) UNION ALL BY NAME SELECT {_NO_LINE} WHERE false"
+            line = "{'code': CAST(code AS VARCHAR), 'parent': CAST(parent AS VARCHAR)}"
+            fields = {
+                "place": str(at),
+                "labels": f"(SELECT system.main.list(CAST(value AS VARCHAR) ORDER BY code) FROM {column})",
+                "lines": f"(SELECT system.main.list({line} ORDER BY code, parent) FROM ({lines}))",
+            }
+            found.append(sql_struct(fields))
+        return found
 
     def _keyed(self, table: PublishedTable) -> list[tuple[str, int]]:
         return list(zip(table.columns, self.places(table), strict=True))
@@ -280,6 +325,8 @@ def _tables(given: object) -> tuple[PublishedTable, ...]:
     for one in found:
         if one.tbl is None:
             raise InvalidInput(f"A table has no tbl: name it, as in {_EXAMPLE}.")
+        if one.count is not None:
+            raise InvalidInput("table_bounds takes published counts as they are: leave count out.")
         if one.sum is not None or one.weight is not None:
             raise InvalidInput("table_bounds takes counts and shares, and no sums: leave that table out.")
         if one.value is None and one.given:
@@ -343,33 +390,20 @@ def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Ar
 
     read = [_read(table, packed) for table, packed in zip(request.tables, tables.as_py(), strict=True)]
     total = _total(request, read)
-    sizes = tuple(levels.as_py())
+    coded = with_levels(request.variables, levels.as_py(), map(request.places, request.tables), read)
     released = [
         found
-        for table, one in zip(request.tables, read, strict=True)
-        for found in _released(table, request.places(table), one, total, sizes)
+        for table, places, one in zip(request.tables, coded.places, coded.cells, strict=True)
+        for found in _released(table, places, one, total, coded.sizes)
     ]
-    found = table_bounds(Releases(sizes, tuple(released), request.n, request.variables), request.target)
+    found = table_bounds(Releases(coded.sizes, tuple(released), request.n, coded.names), request.target)
     disclosed = (found.lower >= 1) & (found.upper < request.small)
     codes = pa.array(found.codes.tolist(), pa.list_(pa.int64()))
     arrays = {"lower": found.lower, "upper": found.upper, "exact": found.exact, "disclosed": disclosed}
     return struct({"codes": one_list(codes), **{name: one_list(array) for name, array in arrays.items()}})
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """A table as it was read.
-
-    codes: shape (cells, columns), -1 in totals over a column. numbers: None for a suppressed cell. double: their type.
-    """
-
-    codes: np.ndarray[Any, np.dtype[np.int64]]
-    numbers: Sequence[Fraction | None]
-    texts: Sequence[str | None]
-    double: bool
-
-
-def _read(table: PublishedTable, packed: dict[str, Any]) -> _Cells:
+def _read(table: PublishedTable, packed: dict[str, Any]) -> Cells:
     if packed["mixed"]:
         raise InvalidInput(
             f"The table '{table.tbl}' has two hierarchies over one dimension, which table_bounds does not read: give "
@@ -385,10 +419,18 @@ def _read(table: PublishedTable, packed: dict[str, Any]) -> _Cells:
     numbers = [None if text is None else as_written(text, problem) for text in texts]
     listed = [[-1 if code is None else code for code in cell["codes"]] for cell in cells]
     codes = np.array(listed, dtype=np.int64).reshape(len(cells), len(table.columns))
-    return _Cells(codes, numbers, texts, packed["kind"] == "DOUBLE")
+    trees = [
+        Tree(table.columns[one["place"]], one["place"], one["labels"] or [], _lines(one["lines"]))
+        for one in packed["codes"]
+    ]
+    return Cells(codes, numbers, texts, packed["kind"] == "DOUBLE", trees)
 
 
-def _total(request: TableBounds, read: Sequence[_Cells]) -> int | None:
+def _lines(packed: Sequence[Mapping[str, str | None]] | None) -> Codes:
+    return tuple((one["code"], one["parent"]) for one in packed or ())
+
+
+def _total(request: TableBounds, read: Sequence[Cells]) -> int | None:
     """The largest number of records: n, or what a table of counts adds up to. None where neither is known."""
     found = [] if request.n is None else [request.n]
     for table, cells in zip(request.tables, read, strict=True):
@@ -400,13 +442,13 @@ def _total(request: TableBounds, read: Sequence[_Cells]) -> int | None:
     return min(found, default=None)
 
 
-def _whole(cells: _Cells) -> list[int]:
+def _whole(cells: Cells) -> list[int]:
     """Where the number of all records is, if it is shown."""
     return [at for at in np.flatnonzero((cells.codes < 0).all(axis=1)).tolist() if cells.numbers[at] is not None]
 
 
 def _released(
-    table: PublishedTable, places: Sequence[int], cells: _Cells, total: int | None, sizes: Sequence[int]
+    table: PublishedTable, places: Sequence[int], cells: Cells, total: int | None, sizes: Sequence[int]
 ) -> list[Any]:
     """What a table tells: one or several parts of it."""
     from duckanon.engines.tables.released import counts, shares
@@ -424,7 +466,7 @@ def _released(
     return [shares(name, places[given:], places[:given], cells.codes, numbers, digits=table.digits)]
 
 
-def _margins(name: str, places: Sequence[int], cells: _Cells) -> list[Any]:
+def _margins(name: str, places: Sequence[int], cells: Cells) -> list[Any]:
     """The margins of a suppressed table: cells identified by the same variables. No hidden cell is empty."""
     from duckanon.engines.tables.released import UNBOUNDED, counts
 
@@ -439,7 +481,7 @@ def _margins(name: str, places: Sequence[int], cells: _Cells) -> list[Any]:
     return found
 
 
-def _perturbed(name: str, places: Sequence[int], cells: _Cells, most: int, sizes: Sequence[int]) -> Any:
+def _perturbed(name: str, places: Sequence[int], cells: Cells, most: int, sizes: Sequence[int]) -> Any:
     """Perturbed counts: a cell that is shown holds records, and one that is not holds `most` at most."""
     from duckanon.engines.tables.cells import keys, product
     from duckanon.engines.tables.released import Counts, Released
@@ -459,7 +501,7 @@ def _perturbed(name: str, places: Sequence[int], cells: _Cells, most: int, sizes
     return Released(name, tuple(places), (), every, Counts(low, high))
 
 
-def _fractions(name: str, cells: _Cells, total: int | None) -> list[Fraction | None]:
+def _fractions(name: str, cells: Cells, total: int | None) -> list[Fraction | None]:
     """The fractions that shares of type DOUBLE stand for: those with a denominator up to the number of records."""
     from duckanon.engines.cells.proportions import MOST_FOR_DOUBLE, from_double
 

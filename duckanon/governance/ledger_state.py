@@ -18,7 +18,7 @@ from duckanon.catalog import openings
 from duckanon.catalog.domain_sources import ENUM, WithNull, is_found
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Link, Policy
-from duckanon.catalog.publication import Perturbation
+from duckanon.catalog.publication import Codes, Perturbation
 from duckanon.errors import InvalidInput
 from duckanon.governance.locations import Identity, Location
 from duckanon.governance.preparations import Preparation, recorded
@@ -182,8 +182,9 @@ class Publication:
     of the protected table as it was then, which analysts never see. totals: whether it is safe for readers who know all
     totals too: the number of records behind each row of shares, and what a suppressed table hides of them. changes:
     whether the steward accepted that the records had changed since an earlier publication. withdrawn: whether it can no
-    longer be read; later audits still count it. suppressed, perturbation, width, sum, weight: as in Terms.
-    hierarchies: by column that is released as labels, the open table that says what they stand for.
+    longer be read; later audits still count it. suppressed, perturbation, width, sum, weight, count: as in Terms.
+    hierarchies: by column that is released as labels or codes, the open table that says what they stand for. codes: by
+    column of codes, folded, what that table said then.
     """
 
     name: str
@@ -210,6 +211,8 @@ class Publication:
     sum: str | None = None
     hierarchies: Mapping[str, str] = field(default_factory=dict)
     weight: str | None = None
+    count: str | None = None
+    codes: Mapping[str, Codes] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -431,6 +434,8 @@ def _publish(state: LedgerState, line: Line) -> LedgerState:
         details[name] = tuple(details.get(name, ()))
     if details.get("perturbation") is not None:
         details["perturbation"] = Perturbation(**details["perturbation"])
+    codes = details.get("codes", {})
+    details["codes"] = {column: tuple((code, parent) for code, parent in lines) for column, lines in codes.items()}
     found = Publication(**details)
     return replace(state, publications={**state.publications, fold(line.details["name"]): found})
 

@@ -6,6 +6,7 @@ was audited, and that every publication stays in the ledger for later audits.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import duckdb
 
 from duckanon.catalog.names import fold, literal, parts, quoted
-from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.catalog.publication import Candidate, Codes, Earlier, Terms
 from duckanon.errors import InvalidInput
 from duckanon.governance.content_hash import described, fingerprint, kept
 from duckanon.governance.ledger import Ledger, where
@@ -60,10 +61,7 @@ class Publications:
         """
         source = _committed(release, lookup)
         location = None if of is None or lookup_of is None else locate(of, lookup_of)
-        trees = [
-            (column, locate(table, lookup))
-            for (column, table), lookup in zip(terms.hierarchies, lookup_trees, strict=True)
-        ]
+        trees = _located(terms.hierarchies, lookup_trees)
         for _ in range(_TRIES):
             location, state = self._protected(source, location)
             candidate, records, totals = self._audited(source, location, state, terms, audit, trees)
@@ -112,10 +110,13 @@ class Publications:
         seen: Mapping[str, Any],
         look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found],
         release: tuple[str, Mapping[str, Any]] | None = None,
+        hierarchies: Sequence[tuple[str, str]] = (),
+        seen_trees: Sequence[Mapping[str, Any]] = (),
     ) -> Found:
         """What `look` finds of a protected table with all its publications, in one snapshot; nothing changes.
 
         release: a table that `look` reads beside it, with what is seen of its name; without one the Candidate has none.
+        hierarchies, seen_trees: of that table's codes, as in Terms, with what is seen of each.
         Raises InvalidInput for a table that is not protected.
         """
         location = locate(of, seen)
@@ -132,7 +133,14 @@ class Publications:
             if release is not None:
                 source = _committed(*release)
                 read = quoted(source.path)
-                candidate = replace(candidate, release=read, name=source.name, columns=described(cursor, read))
+                trees = _opened(cursor, location, state, _located(hierarchies, seen_trees))
+                candidate = replace(
+                    candidate,
+                    release=read,
+                    name=source.name,
+                    columns=described(cursor, read),
+                    codes=_codes_of(cursor, trees),
+                )
             return look(cursor, candidate)
 
     def listed(self) -> list[dict[str, Any]]:
@@ -183,6 +191,7 @@ class Publications:
                     "functions of duckanon."
                 ) from None
             records = fingerprint(cursor, of, source_columns)
+            opened = _opened(cursor, location, state, trees)
             candidate = replace(
                 _standing(location, state, of, source_columns, records),
                 release=STAGED,
@@ -190,7 +199,8 @@ class Publications:
                 terms=terms,
                 columns=columns,
                 content=fingerprint(cursor, STAGED, columns),
-                trees={fold(column): _open_tree(cursor, location, state, column, table) for column, table in trees},
+                trees=opened,
+                codes=_codes_of(cursor, opened) if terms.kind == "suppressed" else {},
             )
             candidate.check_changes()
             totals = audit(cursor, candidate)
@@ -240,7 +250,7 @@ class Publications:
                     "records": records,
                     "totals": totals,
                     "changes": changes,
-                    **_masked(terms),
+                    **_masked(candidate),
                 },
             }
 
@@ -276,6 +286,31 @@ def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str
     )
 
 
+def _located(hierarchies: Sequence[tuple[str, str]], seen: Sequence[Mapping[str, Any]]) -> list[tuple[str, Location]]:
+    """The tables of hierarchies, by column."""
+    return [(column, locate(table, lookup)) for (column, table), lookup in zip(hierarchies, seen, strict=True)]
+
+
+def _opened(
+    cursor: duckdb.DuckDBPyConnection, location: Location, state: LedgerState, trees: Sequence[tuple[str, Location]]
+) -> dict[str, str]:
+    """The names in SQL of the tables of hierarchies, by folded column. Raises InvalidInput for one that is not open."""
+    return {fold(column): _open_tree(cursor, location, state, column, table) for column, table in trees}
+
+
+def _codes_of(cursor: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, Codes]:
+    """What tables of codes say, which stays what was published when they change. Raises InvalidInput for others."""
+    found = {}
+    for column, path in trees.items():
+        if not {"code", "parent"} <= {fold(name) for name in described(cursor, path)}:
+            raise InvalidInput(f'The hierarchy of "{column}" is a table with the columns code and parent.')
+        lines = cursor.execute(
+            f"SELECT DISTINCT CAST(code AS VARCHAR), CAST(parent AS VARCHAR) FROM {path} ORDER BY ALL"
+        ).fetchall()
+        found[column] = tuple((code, parent) for code, parent in lines)
+    return found
+
+
 def _open_tree(
     cursor: duckdb.DuckDBPyConnection, location: Location, state: LedgerState, column: str, table: Location
 ) -> str:
@@ -296,12 +331,14 @@ def _open_tree(
     return path
 
 
-def _masked(terms: Terms) -> dict[str, Any]:
-    """What the ledger says of suppression, perturbation, width, the summed column, and labels, where there is any."""
+def _masked(candidate: Candidate) -> dict[str, Any]:
+    """What the ledger says of suppression, perturbation, width, columns of numbers, labels and codes, if any."""
+    terms = candidate.terms
     perturbed = None if terms.perturbation is None else asdict(terms.perturbation)
     found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width, "sum": terms.sum}
     found["hierarchies"] = dict(terms.hierarchies) or None
-    found["weight"] = terms.weight
+    found["codes"] = {column: [list(line) for line in lines] for column, lines in candidate.codes.items()} or None
+    found |= {"weight": terms.weight, "count": terms.count}
     return {name: value for name, value in found.items() if value not in (None, 1)}
 
 
@@ -309,7 +346,7 @@ class _Changed(Exception):
     """The release, the records or the policy changed since the audit: audit again."""
 
 
-_SHOWN = ("kind", "value", "sum", "weight", "digits", "base", "width", "edition", "day", "withdrawn")
+_SHOWN = ("kind", "value", "sum", "weight", "count", "digits", "base", "width", "edition", "day", "withdrawn")
 _NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
 
 
@@ -324,6 +361,9 @@ def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, An
         "content_hash": one.content,
         "changes_accepted": one.changes,
         "perturbation": None if one.perturbation is None else one.perturbation.in_words,
+        "codes": json.dumps({name: [list(line) for line in lines] for name, lines in one.codes.items()})
+        if one.codes
+        else None,
         **{name: getattr(one, name) for name in _SHOWN},
     }
 
@@ -399,6 +439,8 @@ def _earlier(database: str, one: Publication, records: str) -> Earlier:
         one.width,
         one.sum,
         one.weight,
+        one.count,
+        one.codes,
     )
 
 

@@ -225,6 +225,46 @@ def test_suppressed_tables_of_further_dimensions_and_linked_ones(con: duckdb.Duc
     assert any(low < high for low, high in found)
 
 
+@pytest.mark.parametrize("lists", ["['a'], ['b']", "['b'], ['a']", "['b'], [], by := [['a']]"])
+def test_suppressed_tables_by_codes(con: duckdb.DuckDBPyConnection, lists: str) -> None:
+    """The least and the largest of all records that have what is shown; z lies higher than the codes of x."""
+    con.execute("CREATE TABLE codes AS FROM (VALUES ('p', 'x'), ('q', 'x'), ('x', 'w'), ('z', NULL)) v(code, parent)")
+    con.execute(
+        "CREATE TABLE people AS SELECT ['p', 'q', 'z'][1 + i % 3] AS a, i // 3 % 2 AS b FROM range(9) r(i) WHERE i <> 1"
+    ).fetchall()
+    call = f"suppress('people', {lists}, hierarchies := {{'a': 'codes'}}, n := 2)"
+    con.execute(f"CREATE TABLE hidden AS FROM {call}").fetchall()
+    named = ["a", "b"] if lists.index("'a'") < lists.index("'b'") else ["b", "a"]
+    one = f"{{tbl: 'hidden', vars: {named}, value: 'value', suppressed: 'suppressed', hierarchies: {{'a': 'codes'}}}}"
+    answer = con.execute(f"SELECT a, b, lower, upper FROM table_bounds([{one}], target := ['a', 'b'])").fetchall()
+    cells = list(product("pqz", (0, 1)))
+    below = {None: "pqz", "w": "pq", "x": "pq", "p": "p", "q": "q", "z": "z"}
+    worlds = np.array([np.bincount(at, minlength=6) for at in combinations_with_replacement(range(6), 8)])
+    for a, b, number in con.execute("SELECT a, b, value FROM hidden").fetchall():
+        held = worlds[:, [own[0] in below[a] and b in (None, own[1]) for own in cells]].sum(axis=1)
+        worlds = worlds[held > 0 if number is None else held == number]
+    expected = zip(worlds.min(axis=0).tolist(), worlds.max(axis=0).tolist(), strict=True)
+    assert {(a, b): (low, high) for a, b, low, high in answer} == {
+        cell: ends for cell, ends in zip(cells, expected, strict=True) if ends[1]
+    }
+    assert any(low < high for *_, low, high in answer)
+
+
+def test_codes_that_a_suppressed_table_lacks_are_refused(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE codes AS FROM (VALUES ('p', 'x'), ('q', 'x')) v(code, parent)").fetchall()
+    con.execute("CREATE TABLE people AS SELECT ['p', 'q'][1 + i % 2] AS a FROM range(9) r(i)").fetchall()
+    con.execute("CREATE TABLE hidden AS FROM suppress('people', ['a'], [], hierarchies := {'a': 'codes'})").fetchall()
+    con.execute("DELETE FROM codes WHERE code = 'q'").fetchall()
+    for more, says in [
+        ("hierarchies: {'a': 'codes'}", "holds a value that its hierarchy lacks"),
+        ("hierarchies: {'b': 'codes'}", 'hierarchies names "b", which is not in vars'),
+        ("hierarchies: {'a': 3}", "hierarchies of a table must give tables by column"),
+    ]:
+        one = f"{{tbl: 'hidden', vars: ['a'], value: 'value', suppressed: 'suppressed', {more}}}"
+        with pytest.raises(duckdb.InvalidInputException, match=says):
+            con.execute(f"FROM table_bounds([{one}])").fetchall()
+
+
 def test_two_hierarchies_over_one_dimension_are_refused(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE people AS SELECT i % 4 AS c, i % 2 AS s, i % 4 // 2 AS m FROM range(40) r(i)").fetchall()
     con.execute("CREATE TABLE hidden AS FROM suppress('people', ['s', 'c'], [], by := [['m', 'c']])").fetchall()

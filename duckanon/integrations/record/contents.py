@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Sequence
@@ -100,14 +101,22 @@ def _file(con: Connection, path: Path, table: str, publications: Sequence[dict[s
             f"{path} is no publication of the database, or a withdrawn one, and no audit covers it: publish the table "
             "with SELECT publish(...), and write the file from its copy in the schema duckanon."
         )
-    hidden = suppressed_table(con, table)
+    codes = json.loads(same["codes"] or "{}")
+    hidden = suppressed_table(con, as_text(con, path) if codes else table, codes)
     return {
         "name": path.name,
         "sha256": digest(path),
         "size": path.stat().st_size,
         "publication": {name: same[name] for name in PUBLICATION},
+        # Who checks the certificate knows the hierarchies of codes from the record.
+        "codes": codes,
         "certificate": None if hidden is None else certificate(hidden),
     }
+
+
+def as_text(con: Connection, path: Path) -> str:
+    """The table into which a file is read so that the code 01 does not become 1."""
+    return DataFile.of(path).load(con, f"{path} with codes", typed=[])
 
 
 def _published(

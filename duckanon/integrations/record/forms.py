@@ -128,6 +128,16 @@ _CERTIFICATE = _exactly(
     digits=_whole,
     least_width=_optional(_whole),
 )
+
+
+def _codes(value: Any) -> bool:
+    """By column, each code and what it is a part of."""
+    line = _every(_optional(_text))
+    return _object(value) and all(
+        _every(line)(lines) and all(len(one) == 2 for one in lines) for lines in value.values()
+    )
+
+
 _FILE = _exactly(
     name=_text,
     sha256=_text,
@@ -135,6 +145,7 @@ _FILE = _exactly(
     publication=_optional(
         _exactly(**dict.fromkeys(PUBLICATION, _anything) | dict.fromkeys(("name", "of", "kind"), _text))
     ),
+    codes=_codes,
     certificate=_optional(_CERTIFICATE),
 )
 _AUDIT = _exactly(table=_text, publications=_every(_text), verdict=_text, changed_records_accepted=_boolean)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.publication import Codes
 from duckanon.engines.witnesses import Equations
 from duckanon.errors import InvalidInput
+from duckanon.functions.code_rows import Row, with_levels
 from duckanon.functions.suppressed_tables import (
     BY_LEVEL,
     LEVELS,
@@ -76,8 +78,13 @@ class SuppressedTable:
         return found
 
 
-def suppressed_table(con: Connection, table: str) -> SuppressedTable | None:
-    """The suppressed table in a table of a connection; None if it holds none. Raises InvalidInput."""
+def suppressed_table(
+    con: Connection, table: str, codes: Mapping[str, Sequence[Sequence[str | None]]] | None = None
+) -> SuppressedTable | None:
+    """The suppressed table in a table of a connection; None if it holds none. Raises InvalidInput.
+
+    codes: by column of codes, folded, each code and what it is a part of; then all columns are text.
+    """
     relation = f"system.main.query_table({literal(table)})"
     names = [name for name, *_ in con.execute(f"DESCRIBE FROM {relation}").fetchall()]
     if not {*LEVELS, "value", "suppressed"} <= {fold(name) for name in names}:
@@ -85,24 +92,32 @@ def suppressed_table(con: Connection, table: str) -> SuppressedTable | None:
     named = level_columns(names)
     keys = [name for name in names if fold(name) not in (*named, "value", "suppressed")]
     shown = [f"{BY_LEVEL}::BIGINT[]" if name == BY_LEVEL else f"{name}::BIGINT" for name in named]
-    listed = ", ".join([*map(identifier, keys), *shown, '"value"::VARCHAR', "suppressed::BOOLEAN"])
+    values = [f"nullif({identifier(name)}, '')" if codes else identifier(name) for name in keys]
+    number_of = "nullif(\"value\"::VARCHAR, '')"
+    listed = ", ".join([*values, *shown, number_of, "suppressed::BOOLEAN"])
     found = con.execute(f"SELECT {listed} FROM {relation}").fetchall()
     if any((text is None) != hidden for *_, text, hidden in found):
         raise _no_answer()
-    every = [levels_of(row[len(keys) : -2]) for row in found]
+    rows = [Row(row[: len(keys)], levels_of(row[len(keys) : -2]), row[-2]) for row in found]
+    if codes:
+        keys, rows = with_levels(keys, rows, {name: _lines(lines) for name, lines in codes.items()})
     try:
-        made = form_of(list(dict.fromkeys(every)), keys, in_answer=True)
+        made = form_of(list(dict.fromkeys(row.levels for row in rows)), keys, in_answer=True)
     except InvalidInput:
         raise _no_answer() from None
-    numbers = [None if text is None else Decimal(text) for *_, text, _ in found]
+    numbers = [None if row.number is None else Decimal(row.number) for row in rows]
     digits = max((-int(one.as_tuple().exponent) for one in numbers if one is not None), default=0)
     cells: dict[Place, int | None] = {}
-    for row, own, number in zip(found, every, numbers, strict=True):
-        cell = place(made.nodes[own], dict(zip(keys, row[: len(keys)], strict=True)))
+    for row, number in zip(rows, numbers, strict=True):
+        cell = place(made.nodes[row.levels], dict(zip(keys, row.values, strict=True)))
         if cell in cells:
             raise InvalidInput("A suppressed table has a cell more than once: write the file from suppress's answer.")
         cells[cell] = None if number is None else int(number.scaleb(max(digits, 0)))
     return SuppressedTable(cells, max(digits, 0), made.dimensions)
+
+
+def _lines(lines: Sequence[Sequence[str | None]]) -> Codes:
+    return tuple((code, parent) for code, parent in lines)
 
 
 def _no_answer() -> InvalidInput:

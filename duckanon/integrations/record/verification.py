@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.record.certificates import check
-from duckanon.integrations.record.contents import digest
+from duckanon.integrations.record.contents import as_text, digest
 from duckanon.integrations.record.forms import internal_part, public_part
 from duckanon.integrations.record.signatures import fingerprint, public_key, signer
 from duckanon.integrations.record.suppressed_files import suppressed_table
 from duckanon.integrations.terminal.session import Session
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,10 @@ def verify(record: Path, files: Sequence[Path], key: Path | None = None) -> Veri
     return Verified(told, fingerprint(found), problems, internal)
 
 
+def _read(con: Connection, path: Path) -> str:
+    return DataFile.of(path).load(con, str(path))
+
+
 def _named_again(path: Path, other: Path) -> str:
     if path.resolve() == other.resolve():
         return f"{path} is given twice: name each file once."
@@ -97,8 +104,11 @@ def _problems(path: Path, listed: dict[str, Any]) -> list[str]:
     if digest(path) != listed["sha256"]:
         return [f"{path} is not the file that was recorded: its SHA-256 is another."]
     uncovered = [] if listed["publication"] else [f"{path} is no publication: no audit covers it."]
+    codes = listed["codes"]
     with Session() as session:
-        table = session.run("Reading", lambda con: suppressed_table(con, DataFile.of(path).load(con, str(path))))
+        table = session.run(
+            "Reading", lambda con: suppressed_table(con, as_text(con, path) if codes else _read(con, path), codes)
+        )
     if (table is None) != (listed["certificate"] is None):
         said = "has no suppressed cells, and the record has a" if table is None else "has suppressed cells, and no"
         return [*uncovered, f"{path} {said} certificate of them."]

@@ -44,6 +44,31 @@ def test_the_public_part_names_its_files_and_no_sensitive_cell(office: Path) -> 
     assert internal["salt"]
 
 
+def test_a_table_by_codes_is_recorded_and_verified_without_the_database(tmp_path: Path) -> None:
+    """Its hierarchy goes with the record."""
+    make(
+        tmp_path,
+        "CREATE TABLE codes AS FROM (VALUES ('011', '01'), ('012', '01'), ('02', NULL)) v(code, parent)",
+        "CREATE TABLE people AS SELECT ['011', '012', '02'][1 + i % 3] AS kind, i // 3 % 3 AS sex FROM range(50) r(i) "
+        "WHERE i % 9 <> 4 OR i > 40",
+        "SELECT protect('people', epsilon := 1, public := ['kind', 'sex'], small := 3, k := 3)",
+        "SELECT open_table('codes')",
+        "CREATE TABLE hidden AS FROM suppress('people', ['kind'], ['sex'], hierarchies := {'kind': 'codes'})",
+        "SELECT publish('hidden', variables := ['kind', 'sex'], value := 'value', suppressed := 'suppressed', "
+        "hierarchies := {'kind': 'codes'})",
+        f"COPY duckanon.hidden TO '{tmp_path}/hidden.csv'",
+    )
+    assert run("key", "new", tmp_path / "office.key").exit_code == 0
+    done = recorded(tmp_path, "out.json")
+    assert done.exit_code == 0, done.output
+    (file,) = read(tmp_path / "out.json")["files"]
+    assert file["codes"] == {"kind": [["011", "01"], ["012", "01"], ["02", None]]}
+    assert file["certificate"]["solutions"]
+    done = run("verify", tmp_path / "out.json", tmp_path / "hidden.csv")
+    assert done.exit_code == 0, done.output
+    assert "its proofs hold" in done.output
+
+
 def test_a_table_that_can_be_undone_gets_no_record(office: Path) -> None:
     with duckdb.connect() as con:
         con.execute(
@@ -191,6 +216,37 @@ def test_certificates_of_further_dimensions_hierarchies_and_linked_tables(call: 
     assert len(true) == len(one.hidden) > len(by) - 1
     assert one.equations.hold([value for value, _ in true])
     assert certificate(one)["least_width"] == min(width for _, width in true)
+
+
+def test_certificates_of_tables_by_codes() -> None:
+    """As wide as the audit of suppress says; 3 lies higher than 011 and 012, and text keeps its zeros."""
+    codes: dict[str, list[list[str | None]]] = {
+        "kind": [["011", "01"], ["012", "01"], ["02", None], ["3", None], ["01", None]]
+    }
+    with duckanon.connect() as con:
+        con.execute(
+            "CREATE TABLE codes AS FROM (VALUES ('011', '01'), ('012', '01'), ('02', NULL), ('3', NULL), ('01', NULL)) "
+            "v(code, parent)"
+        ).fetchall()
+        con.execute(
+            "CREATE TABLE r AS SELECT ['011', '012', '02', '3'][1 + i % 4] AS kind, 'y' || i // 4 % 3 AS town "
+            "FROM range(70) r(i) WHERE i % 12 <> 3 OR i > 60"
+        ).fetchall()
+        call = "suppress('r', ['town'], ['kind'], hierarchies := {'kind': 'codes'}, audit := true)"
+        con.execute(f"CREATE TABLE audited AS FROM {call}").fetchall()
+        con.execute("CREATE TABLE made AS SELECT * EXCLUDE (status, true_value, lower, upper) FROM audited").fetchall()
+        con.execute("CREATE TABLE text AS SELECT COLUMNS(*)::VARCHAR FROM made").fetchall()
+        assert isinstance(con, duckanon.Connection)
+        one = suppressed_table(con, "text", codes)
+        ((least, cells),) = con.execute("SELECT min(upper - lower), count(*) FROM audited WHERE suppressed").fetchall()
+        con.execute("UPDATE text SET kind = '011' WHERE kind = '3'").fetchall()
+        with pytest.raises(InvalidInput, match=r"on the level where its hierarchy has it|more than once"):
+            suppressed_table(con, "text", codes)
+    assert one is not None
+    assert len(one.hidden) > cells > 3
+    made = certificate(one)
+    assert made["least_width"] == least
+    assert check(one, made) == []
 
 
 @settings(max_examples=many(60), deadline=None)
