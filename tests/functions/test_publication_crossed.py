@@ -143,12 +143,12 @@ def test_an_audit_that_forgets_all_tables_but_the_first_is_found(
     assert len(list(worlds.broken(counts, out))) == 20
 
 
-def test_codes_are_refused(records: duckdb.DuckDBPyConnection) -> None:
+def test_codes_have_to_be_named(records: duckdb.DuckDBPyConnection) -> None:
     records.execute(
         "CREATE TABLE codes AS FROM (VALUES ('x', 'w'), ('y', 'w'), ('z', NULL)) v(code, parent)"
     ).fetchall()
     made(records, "['kind'], ['sex'], hierarchies := {'kind': 'codes'}")
-    says = "If their hierarchy is a table of codes, make its levels columns of the protected table."
+    says = "If their hierarchy is a table of codes, name it, as in hierarchies := {'industry': 'industry_codes'}."
     assert says in refused(records, publish(["kind", "sex"]))
 
 

@@ -553,7 +553,9 @@ def test_units_of_several_tables_are_counted_by_their_bytes(monkeypatch: pytest.
         con.execute("CREATE TABLE persons AS SELECT ['p', 'P'][1 + i % 2] || i // 2 AS person, i // 8 AS county "
                     "FROM range(80) r(i)").fetchall()  # fmt: skip
         con.execute("SET default_collation = 'nocase'").fetchall()
-        candidate = SimpleNamespace(policy=policy, totals=None, of="main.persons", looked_up={})
+        candidate = SimpleNamespace(
+            policy=policy, totals=None, of="main.persons", looked_up={}, levels={}, records="system.main.count(*)"
+        )
 
         def units() -> list[int]:
             return Joint(con, candidate, [terms])._margin([0])[2].tolist()  # type: ignore[arg-type]
