@@ -60,7 +60,8 @@ class Suppress(Request):
     """A call of suppress. n, p, q, contributors, percent: as given or by default; None where no rule takes them.
 
     crossed: its dimensions. shown: the number of the dimension and of the hierarchy in it of rows, cols and each of by.
-    tables: the columns of each table, or nothing for one with everything. widths: intervals by rule, in percent.
+    tables: the columns of each table, or nothing for one with everything. widths, sliding: intervals by rule, in
+    percent.
     """
 
     function = "suppress"
@@ -80,6 +81,7 @@ class Suppress(Request):
     contributors: int | None
     percent: float | None
     widths: dict[str, float]
+    sliding: dict[str, float]
     apriori: str | None
     audit: bool
 
@@ -94,9 +96,10 @@ class Suppress(Request):
         asked["rule"] = _rules(asked["rule"])
         _check_roles(asked, by)
         _check_measure(asked)
-        widths = _widths(asked["widths"], asked["rule"])
+        widths = _widths(asked["widths"], asked["rule"], "widths", 100)
+        sliding = _widths(asked["sliding"], asked["rule"], "sliding", 200)
         shown = tuple(_shown(crossed, one) for one in lists)
-        made = {"crossed": crossed, "shown": shown, "tables": tables, "widths": widths}
+        made = {"crossed": crossed, "shown": shown, "tables": tables, "widths": widths, "sliding": sliding}
         for name in ("rows", "cols", "by"):
             asked.pop(name)
         return cls(**(asked | _parameters(asked) | made))
@@ -381,14 +384,14 @@ def _check_measure(asked: Mapping[str, Any]) -> None:
         )
 
 
-def _widths(given: object, rules: Sequence[str]) -> dict[str, float]:
+def _widths(given: object, rules: Sequence[str], argument: str, most: int) -> dict[str, float]:
     """The widths of intervals by rule."""
-    found = options_of_numbers(given, "widths", "{'p%': 20}")
+    found = options_of_numbers(given, argument, "{'p%': 20}")
     for rule, percent in found.items():
         if rule not in rules:
-            raise InvalidInput(f"widths names '{rule}', which is not in rule: choose that rule, or leave it out.")
-        if not 0 < percent <= 100:
-            raise InvalidInput("widths are percentages of a cell: above 0, and 100 at most.")
+            raise InvalidInput(f"{argument} names '{rule}', which is not in rule: choose that rule, or leave it out.")
+        if not 0 < percent <= most:
+            raise InvalidInput(f"{argument} gives percentages of a cell: above 0, and {most} at most.")
     return found
 
 

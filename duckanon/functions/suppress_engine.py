@@ -17,7 +17,7 @@ from duckanon.functions.crossed import tree
 
 if TYPE_CHECKING:
     from duckanon.engines.suppression.problem import Problem
-    from duckanon.engines.suppression.rules import Rule
+    from duckanon.engines.suppression.rules import Rule, Sliding
     from duckanon.engines.suppression.suppress import Suppression
     from duckanon.engines.suppression.system import Layout
     from duckanon.engines.suppression.table import Dimension
@@ -192,8 +192,8 @@ def _decided(layout: Layout, units: Ints, apriori: Sequence[Mapping[str, Any]]) 
     return keep, gone, cost
 
 
-def _rules(request: Suppress) -> list[Rule]:
-    from duckanon.engines.suppression.rules import Dominance, OfWidth, PPercent, Threshold
+def _rules(request: Suppress) -> list[Rule | Sliding]:
+    from duckanon.engines.suppression.rules import Dominance, OfWidth, PPercent, Sliding, Threshold
 
     found: dict[str, Rule] = {}
     if request.n is not None:
@@ -202,7 +202,12 @@ def _rules(request: Suppress) -> list[Rule]:
         found["p%"] = PPercent(request.p, request.q)
     if request.contributors is not None and request.percent is not None:
         found["dominance"] = Dominance(request.contributors, request.percent)
-    return [OfWidth(rule, request.widths[name]) if name in request.widths else rule for name, rule in found.items()]
+    fixed = [
+        OfWidth(rule, request.widths[name]) if name in request.widths else rule
+        for name, rule in found.items()
+        if name in request.widths or name not in request.sliding
+    ]
+    return [*fixed, *(Sliding(found[name], percent) for name, percent in request.sliding.items())]
 
 
 def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:

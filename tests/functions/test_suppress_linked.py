@@ -359,7 +359,7 @@ REFUSED = [
         "['region'], [], widths := {'p%': 10}",
         "widths names 'p%', which is not in rule: choose that rule, or leave it out.",
     ),
-    ("['region'], [], widths := {'threshold': 0}", "widths are percentages of a cell: above 0, and 100 at most."),
+    ("['region'], [], widths := {'threshold': 0}", "widths gives percentages of a cell: above 0, and 100 at most."),
     ("['region'], [], widths := 3", "widths must give numbers by name, as in widths := {'p%': 20}."),
     ("['region'], [], q := 30", "q is for rule := 'p%': choose that rule, or leave q out."),
     ("['region'], [], value := 'turnover', rule := 'p%', q := 5", "Nobody is closer to a contribution beforehand"),

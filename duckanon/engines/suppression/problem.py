@@ -21,12 +21,27 @@ UP, DOWN = 1, -1
 
 
 @dataclass(frozen=True)
+class Asked:
+    """How wide the interval of a cell must be, shape (cells,) each, in units: to both sides, and from end to end."""
+
+    lower: Ints
+    upper: Ints
+    width: Ints
+
+    def narrow(self, true: Ints, cells: Ints, lower: Floats, upper: Floats) -> Bools:
+        """Which of some cells have narrower intervals. true: of all cells; lower, upper: shape (k,), of these."""
+        found: Bools = (lower > true[cells] - self.lower[cells]) | (upper < true[cells] + self.upper[cells])
+        return found | (upper - lower < self.width[cells])
+
+
+@dataclass(frozen=True)
 class Problem:
     """Everything flat, shape (cells,), in units.
 
     least, most: attackers know least <= cell <= most beforehand; most may be infinite. lower, upper: protection levels.
     cost: of suppressing a cell. free: cells that may be suppressed in addition to the primary ones. closed: cells that
-    nobody publishes whatever the pattern: sums that are protected as cells are.
+    nobody publishes whatever the pattern: sums that are protected as cells are. asked: what the rules ask for, which an
+    audit checks; lower and upper are the same, and more where intervals slide.
     """
 
     table: Additive
@@ -38,6 +53,7 @@ class Problem:
     cost: Floats
     free: Bools
     closed: Bools
+    asked: Asked
 
     @cached_property
     def always(self) -> Bools:
@@ -111,7 +127,29 @@ def problem(
             "Attackers know some sensitive cells more narrowly than the rule allows: suppression is no help."
         )
     free = ~levels.primary & ~kept & ~closed & (flat > 0)
-    return Problem(table, least, most, levels.primary, lower, levels.upper, prices, free, closed)
+    width = np.zeros(table.cells, dtype=np.int64) if levels.width is None else levels.width
+    asked = Asked(lower, levels.upper, width)
+    down, up = halved(asked, flat - least, most - flat)
+    return Problem(table, least, most, levels.primary, down, up, prices, free, closed, asked)
+
+
+def halved(asked: Asked, down: npt.NDArray[np.number], up: npt.NDArray[np.number]) -> tuple[Ints, Ints]:
+    """How far an interval goes to both sides at least, so that it is as wide as asked: half, if there is room.
+
+    down, up: shape (cells,), the room. Raises Infeasible where there is less.
+    """
+    if not asked.width.any():
+        return asked.lower, asked.upper
+    room_down, room_up = (np.minimum(room, 2.0**52).astype(np.int64) for room in (down, up))
+    lower = np.clip(asked.width // 2, asked.lower, np.maximum(room_down, asked.lower))
+    upper = np.clip(asked.width - lower, asked.upper, np.maximum(room_up, asked.upper))
+    lower = np.where(
+        asked.width > 0, np.clip(asked.width - upper, asked.lower, np.maximum(room_down, asked.lower)), lower
+    )
+    short = int((lower + upper < asked.width).sum())
+    if short:
+        raise too_narrow(short)
+    return np.where(asked.width > 0, lower, asked.lower), np.where(asked.width > 0, upper, asked.upper)
 
 
 def too_narrow(cells: int) -> Infeasible:

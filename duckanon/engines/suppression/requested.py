@@ -14,7 +14,7 @@ import numpy.typing as npt
 from duckanon.cancellation import check
 from duckanon.engines.suppression.attacker import Attacker
 from duckanon.engines.suppression.blocks import protected_together
-from duckanon.engines.suppression.problem import DOWN, UP, Problem, counted
+from duckanon.engines.suppression.problem import DOWN, UP, Asked, Problem, counted
 from duckanon.engines.suppression.rules import Levels
 from duckanon.engines.suppression.suppress import all_targets
 from duckanon.errors import Infeasible
@@ -29,7 +29,8 @@ def with_requested(demanded: Levels, units: Ints, asked: Bools, percent: float) 
     asked: cells that no rule finds sensitive, and that are not zero.
     """
     level = np.where(asked, np.maximum(1, np.ceil(units * (percent / 100))), 0).astype(np.int64)
-    return Levels(demanded.primary | asked, np.maximum(demanded.lower, level), np.maximum(demanded.upper, level))
+    lower, upper = np.maximum(demanded.lower, level), np.maximum(demanded.upper, level)
+    return Levels(demanded.primary | asked, lower, upper, demanded.width)
 
 
 def attainable(problem: Problem, asked: Bools) -> Problem:
@@ -57,4 +58,10 @@ def attainable(problem: Problem, asked: Bools) -> Problem:
             f"{counted(known, 'cell')} that apriori suppresses can be computed from cells that are published in any "
             "case, zeros among them: leave lines of apriori out, or suppress cells beside them, too."
         )
-    return replace(problem, lower=ends[DOWN], upper=ends[UP])
+    lower, upper = (np.where(asked, ends[way], own) for way, own in ((DOWN, problem.lower), (UP, problem.upper)))
+    wanted = Asked(
+        np.where(asked, ends[DOWN], problem.asked.lower),
+        np.where(asked, ends[UP], problem.asked.upper),
+        problem.asked.width,
+    )
+    return replace(problem, lower=lower, upper=upper, asked=wanted)

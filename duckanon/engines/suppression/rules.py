@@ -169,26 +169,52 @@ class OfWidth:
 
 
 @dataclass(frozen=True)
+class Sliding:
+    """The cells that a rule finds sensitive, with intervals as long as `percent` of X, wherever they lie about X."""
+
+    rule: Rule
+    percent: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.percent <= 200:
+            raise InvalidInput("A sliding width is a percentage: above 0, and 200 at most.")
+
+    def width(self, cells: Cells) -> Ints:
+        """Shape (cells,): how long the intervals are at least, in units; 0: not sensitive."""
+        return np.where(self.rule.levels(cells)[1] > 0, _units(cells.units * (self.percent / 100)), 0)
+
+
+@dataclass(frozen=True)
 class Levels:
-    """Shape (cells,) each, in units. primary: the sensitive cells. lower, upper: 0 where a cell is not sensitive."""
+    """Shape (cells,) each, in units. primary: the sensitive cells. lower, upper: 0 where a cell is not sensitive.
+
+    width: how far the ends of the interval are apart at least, wherever it lies; None: no rule says.
+    """
 
     primary: Bools
     lower: Ints
     upper: Ints
+    width: Ints | None = None
 
 
-def levels(cells: Cells, rules: Sequence[Rule], safety: float = 0.0) -> Levels:
-    """The levels of all rules together: the highest of each, at least one unit and `safety` percent of a cell."""
+def levels(cells: Cells, rules: Sequence[Rule | Sliding], safety: float = 0.0) -> Levels:
+    """The levels of all rules together: the highest of each, at least one unit and `safety` percent of a cell.
+
+    Cells whose rules slide only have no levels to one side.
+    """
     if not rules:
         raise InvalidInput("Suppression needs a rule: a threshold, p% or dominance.")
     if not 0 <= safety <= 100:
         raise InvalidInput("A safety range is a percentage from 0 to 100.")
-    pairs = [rule.levels(cells) for rule in rules]
-    lower = np.max([pair[0] for pair in pairs], axis=0)
-    upper = np.max([pair[1] for pair in pairs], axis=0)
-    primary = upper > 0
+    none = np.zeros(len(cells.units), dtype=np.int64)
+    pairs = [rule.levels(cells) for rule in rules if not isinstance(rule, Sliding)]
+    lower = np.max([none, *(pair[0] for pair in pairs)], axis=0)
+    upper = np.max([none, *(pair[1] for pair in pairs)], axis=0)
+    width = np.max([none, *(rule.width(cells) for rule in rules if isinstance(rule, Sliding))], axis=0)
+    primary = (upper > 0) | (width > 0)
     least = np.where(primary, np.ceil(cells.units * (safety / 100)).astype(np.int64), 0)
-    return Levels(primary, np.minimum(np.maximum(lower, least), cells.units), np.maximum(upper, least))
+    lower, upper = np.minimum(np.maximum(lower, least), cells.units), np.maximum(upper, least)
+    return Levels(primary, lower, upper, width if width.any() else None)
 
 
 def _units(level: npt.NDArray[np.floating]) -> Ints:

@@ -14,7 +14,7 @@ checks these. All limits are numbers of steps, not seconds: the pattern is the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,9 @@ from duckanon.engines.suppression.audit import Intervals, Published, Witness, in
 from duckanon.engines.suppression.blocks import Deviation, protected_together
 from duckanon.engines.suppression.covering import Covering
 from duckanon.engines.suppression.master import Master
-from duckanon.engines.suppression.problem import Problem, no_whole_pattern, too_narrow
+from duckanon.engines.suppression.problem import DOWN, UP, Problem, no_whole_pattern, too_narrow
 from duckanon.engines.suppression.repair import repaired, thinned
-from duckanon.errors import InvalidInput
+from duckanon.errors import Infeasible, InvalidInput
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -63,7 +63,8 @@ class Suppression:
     primary, secondary: in the table's shape. cells: shape (primary cells,), their flat numbers; lower, upper: the
     values between which attackers can exclude nothing, in units, attained by whole tables (upper may be infinite);
     exact: whether these are proven to be all that attackers hold for possible. demand_lower, demand_upper: the values
-    that the rule demands them to hold for possible. cost: of the secondary suppressions. bound: no protecting pattern
+    that the rule demands them to hold for possible; demand_width: how far apart these are at least. cost: of the
+    secondary suppressions. bound: no protecting pattern
     costs less (linear relaxation with capacity constraints, proven by its duals). solver_bound: the same from whole
     patterns, as the integer solver has it. optimal: whether the pattern is one of least cost, as that solver has it.
     """
@@ -76,6 +77,7 @@ class Suppression:
     exact: Bools
     demand_lower: Ints
     demand_upper: Ints
+    demand_width: Ints
     cost: float
     bound: float
     solver_bound: float
@@ -84,7 +86,8 @@ class Suppression:
     @property
     def undecided(self) -> Bools:
         """Shape (primary cells,): which ones no table shows to be protected; only in large systems are there any."""
-        return (self.lower > self.demand_lower) | (self.upper < self.demand_upper)
+        narrow = self.upper - self.lower < self.demand_width
+        return narrow | (self.lower > self.demand_lower) | (self.upper < self.demand_upper)
 
     @property
     def gap(self) -> float:
@@ -95,12 +98,45 @@ class Suppression:
 def suppress(problem: Problem, effort: int = 1, progress: Callable[[float], None] = lambda _: None) -> Suppression:
     """A pattern that protects every primary cell.
 
+    Where intervals slide, half of their width is sought to each side; if no pattern gives that, as much as it can be.
+
     effort: how much work the search for the cheapest may take; 0 repairs what the relaxation suggests. progress: called
     with the share that is done, roughly.
     Raises InvalidInput for a negative effort, and Infeasible if no pattern protects.
     """
     if effort < 0:
         raise InvalidInput("The effort of a suppression is a whole number, 0 or more.")
+    try:
+        return _suppressed(problem, effort, progress)
+    except Infeasible:
+        if not problem.asked.width.any():
+            raise
+        return _suppressed(slid(problem), effort, progress)
+
+
+def slid(problem: Problem) -> Problem:
+    """The problem with intervals where they can lie if all is suppressed that may be. Raises Infeasible."""
+    asked, lower, upper = problem.asked, problem.lower.copy(), problem.upper.copy()
+    attacker, narrow = Attacker(problem, (problem.always | problem.free).astype(np.float64)), 0
+    for cell in np.flatnonzero(asked.width).tolist():
+        check()
+        width = int(max(asked.width[cell], asked.lower[cell] + asked.upper[cell]))
+        rooms = {way: min(width, problem.room[way][cell]) for way in (UP, DOWN)}
+        up, down = (
+            int(attacker.attack(Target(cell, way, int(rooms[way]))).reached + 1e-6) if rooms[way] >= 1 else 0
+            for way in (UP, DOWN)
+        )
+        if up + down < asked.width[cell] or up < asked.upper[cell] or down < asked.lower[cell]:
+            narrow += 1
+            continue
+        upper[cell] = min(up, max(int(asked.upper[cell]), (width + 1) // 2, int(asked.width[cell]) - down))
+        lower[cell] = max(int(asked.lower[cell]), int(asked.width[cell]) - int(upper[cell]))
+    if narrow:
+        raise too_narrow(narrow)
+    return replace(problem, lower=lower, upper=upper)
+
+
+def _suppressed(problem: Problem, effort: int, progress: Callable[[float], None]) -> Suppression:
     search = _Search(problem, progress)
     if search.large:
         bound, solver_bound, optimal = 0.0, 0.0, False
@@ -110,6 +146,9 @@ def suppress(problem: Problem, effort: int = 1, progress: Callable[[float], None
         pattern, found, optimal = search.choose(effort)
         solver_bound = search.solver_bound
     progress(1.0)
+    if problem.asked.width.any():
+        # Other ways to lie would make other patterns, of which nothing is shown.
+        bound, solver_bound, optimal = 0.0, 0.0, False
     shape, cells = problem.table.units.shape, found.cells
     return Suppression(
         problem.primary.reshape(shape),
@@ -118,8 +157,9 @@ def suppress(problem: Problem, effort: int = 1, progress: Callable[[float], None
         found.lower,
         found.upper,
         found.exact_lower & found.exact_upper,
-        problem.table.flat[cells] - problem.lower[cells],
-        problem.table.flat[cells] + problem.upper[cells],
+        problem.table.flat[cells] - problem.asked.lower[cells],
+        problem.table.flat[cells] + problem.asked.upper[cells],
+        problem.asked.width[cells],
         problem.cost_of(pattern),
         bound,
         max(bound, solver_bound),
@@ -135,8 +175,7 @@ def audited(problem: Problem, pattern: Bools) -> Intervals:
 
 def under_protected(problem: Problem, found: Intervals) -> Bools:
     """Shape (primary cells,): whose interval is narrower than its rule demands."""
-    true = problem.table.flat[found.cells]
-    return (found.lower > true - problem.lower[found.cells]) | (found.upper < true + problem.upper[found.cells])
+    return problem.asked.narrow(problem.table.flat, found.cells, found.lower, found.upper)
 
 
 class _Search:
