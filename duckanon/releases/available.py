@@ -156,11 +156,23 @@ class AvailableReleases:
             found = context.alone(node)
             shares = [one for one in found if isinstance(one, Conditional) and one.weight is None]
             if shares and len(shares) == len(found):
-                return noisy_aggregates.of_finding(context, shares, node)
+                return self._put_together(context, shares, node)
             is_of_windows = selects == 1 and node.find(exp.Window) is not None
             if is_of_windows and len(found) == 1 and isinstance(found[0], Counts):
-                return noisy_aggregates.of_finding(context, found[0], node)
+                return self._put_together(context, found[0], node)
         return noisy_aggregates.of_query(context, node)
+
+    def _put_together(self, context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> str | None:
+        """As `with_noise`, for counts and shares that are put together from windows, subqueries or joined totals.
+
+        They are asked as the SELECT with GROUP BY that they mean: one question has all of them.
+        """
+        meant = noisy_aggregates.with_groups(context, found, node)
+        if meant is None:
+            return noisy_aggregates.UNGROUPED
+        if self.preparations and prepared_aggregates.follows(context, node, meant):
+            return None
+        return noisy_aggregates.of_query(context, node, meant)
 
     def listed(
         self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node, *, around: bool

@@ -41,19 +41,10 @@ from duckanon.units.relation import Answered
 
 # So many columns are named in a sentence.
 _MOST_NAMED = 10
-_UNGROUPED = "The numbers are put together in a way that is not followed: write them with GROUP BY."
+UNGROUPED = "The numbers are put together in a way that is not followed: write them with GROUP BY."
 
 
-def of_finding(context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> str | None:
-    """As `of_query`, for counts and shares that are put together from windows, subqueries or joined totals.
-
-    They are asked as the SELECT with GROUP BY that they mean: one question has all of them.
-    """
-    written = _with_groups(context, found, node)
-    return _UNGROUPED if written is None else of_query(context, node, written)
-
-
-def _with_groups(context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> Node | None:
+def with_groups(context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> Node | None:
     """The SELECT with GROUP BY that a query for counts or shares means; None where it cannot be written."""
     first = found if isinstance(found, Counts) else found[0]
     is_one_table = len(first.sources) == 1 and isinstance(first.sources[0].relation, Table)

@@ -62,9 +62,12 @@ _OF_SEVERAL = (
 _PLANNED = "What is prepared answers counts, sums and means of records by public columns with a domain, and shares."
 
 
-def follows(context: RuleContext, node: Node) -> bool:
-    """Replace a SELECT by the same over what follows from a preparation. Returns whether one has it."""
-    found = _planned(context, node)
+def follows(context: RuleContext, node: Node, meant: Node | None = None) -> bool:
+    """Replace a SELECT by the same over what follows from a preparation. Returns whether one has it.
+
+    meant: what the SELECT means, if that is written in another way.
+    """
+    found = _planned(context, meant or node, node)
     if found is None:
         return False
     is_result = node is context.bound.query
@@ -152,13 +155,13 @@ def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
     return readings
 
 
-def _planned(context: RuleContext, node: Node) -> Following | None:
-    """How a query follows; None where nothing prepared has it."""
+def _planned(context: RuleContext, query: Node, place: Node) -> Following | None:
+    """How a query follows; None where nothing prepared has it. place: where the query stands."""
     try:
-        return _most_exact(context, node, node)
+        return _most_exact(context, query, place)
     except REFUSALS as no:
         why = no
-    context.releases.not_prepared(lambda: _refused(context, node, why))
+    context.releases.not_prepared(lambda: _refused(context, place, why))
     return None
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.prepared_parts import VALUES, Wanted, presence
+from duckanon.rewrite.algebra.constants import NotTotal, folded
 from duckanon.rewrite.algebra.expressions import (
     Arithmetic,
     Branch,
@@ -21,6 +22,7 @@ from duckanon.rewrite.algebra.expressions import (
     Constant,
     Expr,
     Negative,
+    walk,
 )
 
 
@@ -60,6 +62,8 @@ def _line(expr: Expr) -> Line | None:
             return Line(Fraction(0), Fraction(value), Fraction(value))
         case Cast(operand, kind) if kind.upper() == "DOUBLE":
             return _line(operand)
+        case Cast() if not any(isinstance(one, Column) for one in walk(expr)):
+            return _constant(expr)
         case Negative(operand):
             return _combined("-", Line(Fraction(0), Fraction(0), Fraction(0)), _line(operand))
         case Arithmetic(operator, one, other):
@@ -73,6 +77,16 @@ def _line(expr: Expr) -> Line | None:
             there, otherwise = (value, default) if told[1] is VALUES else (default, value)
             return _or_else(_line(there), _line(otherwise))
     return None
+
+
+def _constant(expr: Expr) -> Line | None:
+    try:
+        found = folded(expr)
+    except NotTotal:
+        return None
+    if found is None or not isinstance(found.value, Fraction):
+        return None
+    return Line(Fraction(0), found.value, found.value)
 
 
 def _or_else(line: Line | None, otherwise: Line | None) -> Line | None:

@@ -90,6 +90,13 @@ QUESTIONS = (
     "SELECT age, sum(coalesce(score, 1)), avg(coalesce(score, 0)), sum(CASE WHEN score IS NULL THEN 2 ELSE -score END) "
     "FROM persons GROUP BY age",
     "SELECT avg((age > 24)::INT) FROM persons WHERE score IS NOT NULL",
+    "SELECT state, sum(income / 100::DECIMAL(10, 2)), avg(income::DOUBLE * 2::SMALLINT) FROM persons GROUP BY state",
+    # Shares that are put together from several SELECTs and windows.
+    "SELECT state, 100.0 * count(*) / (SELECT count(*) FROM persons) FROM persons GROUP BY state",
+    "WITH whole AS (SELECT count(*) AS n FROM persons) "
+    "SELECT state, count(*) / any_value(n) FROM persons, whole GROUP BY state",
+    "SELECT state, n * 100.0 / sum(n) OVER () FROM (SELECT state, count(*) AS n FROM persons GROUP BY state)",
+    "SELECT DISTINCT sex, count(*) OVER (PARTITION BY sex) * 1.0 / count(*) OVER () FROM persons",
     "SELECT state, rank() OVER (ORDER BY count(*) DESC, state) FROM persons GROUP BY state",
     "SELECT upper(sex) AS s, count(*) FROM persons GROUP BY s",
     "WITH w AS (SELECT state, count(*) AS n FROM persons GROUP BY state) SELECT max(n), sum(n) FROM w",
