@@ -30,14 +30,15 @@ OTHERWISE = "It does not follow from an answer that is there already."
 
 
 def asked_of(context: RuleContext, node: Node) -> tuple[Grouped, Aggregates] | None:
-    """What a SELECT over one protected table asks; None for any other."""
+    """What a SELECT over one protected table asks; None for any other, or one that is not as its policy needs it."""
     try:
         grouped = context.grouped(node, node)
         core, relation = local(context, context.shown(grouped, node), asks_nothing)
         found = context.aggregates(core)
     except REFUSALS:
         return None
-    if relation is not None or found.table not in context.catalog.protected:
+    protected = context.catalog.protected.get(found.table)
+    if relation is not None or protected is None or not protected.stands:
         return None
     return grouped, found
 

@@ -14,6 +14,7 @@ import duckanon
 from duckanon.accounting import written
 from duckanon.engines.noise import Gaussian, Laplace, Noise
 from duckanon.engines.noise_tails import least_width
+from duckanon.errors import DuckanonError
 from duckanon.releases.mechanisms import contribution
 from duckanon.releases.paid_questions import AggregatesQuestion
 from duckanon.renyi import renyi
@@ -121,3 +122,33 @@ def test_without_noise_numbers_are_those_of_duckdb(analyst: duckanon.Analyst, mo
     for (sex, n, total, mean), own in zip(rows.fetchall(), plain, strict=True):
         assert (sex, n, total) == (own[0][0], len(own), sum(v for _, v in own))
         assert mean == pytest.approx(sum(v for _, v in own) / len(own))
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE t", "ALTER TABLE t DROP COLUMN sick", "ALTER TABLE t RENAME TO u"])
+@pytest.mark.parametrize("delta", ["", "delta := 1e-9, "])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, count(*) FROM t GROUP BY k",
+        "SELECT * FROM (SELECT k, count(*) AS n FROM t GROUP BY k) WHERE n > 1",
+        "SELECT (SELECT count(*) FROM t)",
+        "WITH c AS (SELECT count(*) AS n FROM t) SELECT n FROM c",
+    ],
+)
+def test_a_table_that_is_not_as_its_policy_needs_it_is_refused(
+    tmp_path: Path, sql: str, delta: str, change: str
+) -> None:
+    """Also where an answer of it is stored, from which the question would follow."""
+    path = tmp_path / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, i % 3 AS k, i % 2 = 0 AS sick FROM range(100) r(i)").fetchall()
+        con.execute(
+            f"SELECT protect('t', population := 'p', epsilon := 9, {delta}privacy_unit := 'id', rows_per_unit := 1, "
+            "per_query := 1, public := ['k', 'sick'], domains := {'k': [0, 1, 2], 'sick': [true, false]})"
+        ).fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        con.execute("SELECT k, sick, count(*) FROM t GROUP BY ALL").fetchall()
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(change).fetchall()
+    with duckanon.connect(path, role="analyst") as con, pytest.raises(DuckanonError, match="does not stand as its"):
+        con.execute(sql).fetchall()
