@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -46,6 +47,9 @@ _MOST_KNOWN = 100
 _TRIES = 3
 # The most rows of unfinished results that a connection keeps in memory when another statement runs.
 _MOST_KEPT = 200_000
+# What pools of connections ask to see whether one is alive. It runs once in a session, as nothing can change its rows.
+_LITERAL = re.compile(r"select\s+(\d{1,9}|'[\w ]*')(\s+as\s+\w+)?\s*", re.IGNORECASE | re.ASCII)
+_MOST_LITERALS = 20
 _COLUMNS = """
 SELECT table_catalog, table_schema, table_name, column_name, data_type, is_nullable
 FROM information_schema.columns ORDER BY table_catalog, table_schema, table_name, ordinal_position
@@ -306,6 +310,10 @@ class Backend:
         """As `run`, called from the event loop; None for a statement that could wait or take long."""
         return None
 
+    def at_hand(self, text: str) -> Result | None:  # noqa: ARG002
+        """The result of a statement that ran before, if nothing can change it."""
+        return None
+
     def load(self, command: CopyIn) -> Loading:  # noqa: ARG002
         """Begin to take rows in bulk. Raises PgError for those who may not."""
         raise PgError("42501", "COPY ... FROM STDIN is for stewards: INSERT the rows into a temporary table.")
@@ -432,6 +440,8 @@ class AnalystBackend(Backend):
     def __init__(self, con: Analyst, gate: Gate, user: str, interrupt: Callable[[], None] = lambda: None) -> None:
         super().__init__(con, gate, user, interrupt)
         self._analyst = con
+        # The results of literals, with their rows.
+        self._literals: dict[str, tuple[Result, list[Any]]] = {}
 
     def _comments(self, columns: Sequence[tuple[Any, ...]]) -> Iterable[Comment]:
         return comments(self._analyst.protected(), columns)
@@ -490,7 +500,17 @@ class AnalystBackend(Backend):
         self._analyst.execute(text, list(values) or None)
         if has_texts([str(one[1]) for one in self._analyst.description or ()]):
             return None
-        return self._result(text, Fraction(0))
+        result = self._result(text, Fraction(0))
+        if not values and _LITERAL.fullmatch(text) and len(self._literals) < _MOST_LITERALS:
+            self._literals[text] = result, result.fetch(_CHUNK)
+        return self.at_hand(text) or result
+
+    def at_hand(self, text: str) -> Result | None:
+        known = self._literals.get(text)
+        if known is None:
+            return None
+        result, rows = known
+        return Result(result.tag, result.columns, _Listed(rows).fetch, decision=result.decision)
 
     def _result(self, text: str, spent: Fraction, told: Described = ()) -> Result:
         """The result of the statement that was just run. told: its columns, where some came as texts."""

@@ -198,7 +198,7 @@ class Execution:
 
     async def _rows(self, portal: Portal, limit: int, *, tell: bool) -> None:
         first = min(CHUNK, limit or CHUNK)
-        if portal.result is None:
+        if portal.result is None and not self._is_at_hand(portal, first):
             with self._service.first_rows.awaited():
                 await self._start(portal, first)
         result = portal.result
@@ -224,6 +224,15 @@ class Execution:
             return
         portal.is_done = True
         self._out += wire.command_complete(portal.tag)
+
+    def _is_at_hand(self, portal: Portal, first: int) -> bool:
+        """Whether the result is known without running anything; then its first rows are prepared."""
+        assert self._backend is not None
+        result = self._backend.at_hand(portal.text) if portal.command is None and not portal.values else None
+        if result is not None:
+            portal.began = perf_counter()
+            portal.started(result, first)
+        return result is not None
 
     def _tell_noise(self, portal: Portal) -> None:
         """Say once what noise a result has, before its rows."""

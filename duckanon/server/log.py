@@ -17,6 +17,7 @@ from typing import Any
 # In characters. A longer statement is cut.
 _LONGEST = 10_000
 _STANDARD_ERROR = 2
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class Log:
@@ -80,4 +81,4 @@ def _now() -> str:
 def _line(event: str, said: Mapping[str, Any]) -> str:
     told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in said.items()}
     line = {"at": _now(), "event": event, **told}
-    return json.dumps({name: value for name, value in line.items() if value is not None}, ensure_ascii=False)
+    return _ENCODER.encode({name: value for name, value in line.items() if value is not None})

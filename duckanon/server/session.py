@@ -31,6 +31,8 @@ _LOGIN, _FRAME = 10.0, 60.0
 _LONGEST_TEXT = 100_000
 # The most prepared statements of one session.
 _MOST_STATEMENTS = 1_000
+# The longest frames that are kept with their messages, in bytes, and the most of them.
+_SHORT, _MOST_KNOWN = 40, 100
 
 
 class Session(SessionStatements):
@@ -44,6 +46,7 @@ class Session(SessionStatements):
         # A portal whose columns were asked for and not sent yet.
         self._undescribed: Portal | None = None
         self._is_skipping = False
+        self._known: dict[bytes, wire.Message] = {}
         # The text that the client sent, of which a statement runs or is prepared, and where it begins in it.
         self._written = "", 0
         # Whether the session ends because its user is none any more.
@@ -168,17 +171,29 @@ class Session(SessionStatements):
     async def _message(self) -> wire.Message:
         header = self._stream.has(5)
         longest = wire.LONGEST if self._is_steward else wire.LONGEST_ANALYST
-        if header is None or self._stream.buffered < 5 + wire.body_length(header[1:], longest):
+        length = 0 if header is None else 5 + wire.body_length(header[1:], longest)
+        if header is None or self._stream.buffered < length:
             # Everything is sent before the session waits for the client.
             if self._undescribed is None:
                 await self._flush()
             header = await self._peek()
-        length = 5 + wire.body_length(header[1:], longest)
+            length = 5 + wire.body_length(header[1:], longest)
         frame = self._stream.take(length)
         if frame is None:
             async with asyncio.timeout(_FRAME):
                 frame = await self._stream.read(length)
-        return wire.message(header[:1], frame[5:])
+        return self._read(frame)
+
+    def _read(self, frame: bytes) -> wire.Message:
+        """The message of a frame. Drivers send the same short ones with each statement, which are read once."""
+        found = self._known.get(frame)
+        if found is None:
+            found = wire.message(frame[:1], frame[5:])
+            if len(frame) <= _SHORT:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[frame] = found
+        return found
 
     def _buffered(self) -> wire.Message | None:
         header = self._stream.has(5)

@@ -11,6 +11,7 @@ import pytest
 from psycopg import errors, sql
 from psycopg.rows import tuple_row
 
+from duckanon.analyst import Analyst
 from tests.amounts import sampled
 from tests.server.client import FLUSH, SYNC, Client, bind, cancel, describe, execute, parse, query
 from tests.server.served import Served, password
@@ -48,6 +49,69 @@ def test_refusals_have_their_own_state(ana: Any) -> None:
         ana.execute("SELECT * FROM persons")
     with pytest.raises(errors.FeatureNotSupported, match="does not run"):
         ana.execute("ALTER TABLE persons ADD COLUMN x INT")
+    assert ana.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("user", ["ana", "stu"])
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("SELECT 1", "?column?", 1),
+        ("select 7 as \n One", "One", 7),
+        ("SELECT 'a b'", "?column?", "a b"),
+        # These run each time.
+        ("SELECT 1 + 1", "?column?", 2),
+        ("SELECT 12345678901", "?column?", 12345678901),
+        ("SELECT '\u00e9'", "?column?", "\u00e9"),
+    ],
+)
+def test_a_ping_is_answered_alike_each_time(
+    served: Served, user: str, text: str, name: str, value: Any, binary: bool, prepare: bool
+) -> None:
+    with served.login(user) as con:
+        for _ in range(4):
+            cursor = con.cursor(binary=binary).execute(text, prepare=prepare)
+            assert cursor.description is not None
+            assert (cursor.description[0].name, cursor.statusmessage) == (name, "SELECT 1")
+            assert cursor.fetchall() == [(value,)]
+
+
+def test_a_ping_runs_once(monkeypatch: pytest.MonkeyPatch, served: Served) -> None:
+    ran, execute_ = [], Analyst.execute
+
+    def counted(self: Analyst, query: Any, *rest: Any) -> Any:
+        ran.append(query)
+        return execute_(self, query, *rest)
+
+    with served.login("ana") as con:
+        monkeypatch.setattr(Analyst, "execute", counted)
+        for _ in range(9):
+            assert con.execute("SELECT 1").fetchall() == [(1,)]
+            assert con.execute("SELECT true").fetchall() == [(True,)]
+    assert ran.count("SELECT 1") == 1
+    assert ran.count("SELECT true") == 8
+
+
+def test_a_ping_leaves_the_rows_of_an_open_cursor(ana: Any) -> None:
+    with ana.transaction(), ana.cursor(name="c") as cursor:
+        cursor.itersize = 1
+        cursor.execute("SELECT i FROM range(5000) t(i)")
+        for at in range(3):
+            assert cursor.fetchone() == (at,)
+            assert ana.execute("SELECT 1").fetchall() == [(1,)]
+        assert [one for (one,) in cursor] == list(range(3, 5000))
+
+
+def test_a_ping_fails_in_a_failed_transaction(ana: Any) -> None:
+    ana.execute("SELECT 1")
+    ana.execute("BEGIN")
+    with pytest.raises(errors.InsufficientPrivilege):
+        ana.execute("SELECT * FROM persons")
+    with pytest.raises(errors.InFailedSqlTransaction):
+        ana.execute("SELECT 1")
+    ana.execute("ROLLBACK")
     assert ana.execute("SELECT 1").fetchall() == [(1,)]
 
 
