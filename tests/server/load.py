@@ -19,13 +19,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import psutil  # type: ignore[import-untyped, unused-ignore] # its types are a package of their own
@@ -35,6 +35,7 @@ import duckanon
 from duckanon.governance.backups import back_up
 from tests.server.served import add_users, password
 
+T = TypeVar("T")
 ROWS = "SELECT r AS a, r * 1.5::float8 AS b, 'x' || r AS c FROM range(300000) t(r)"
 
 
@@ -73,6 +74,13 @@ class Load:
         assert line.startswith("Serving"), line
         self.port = int(line.split(":")[1].split(",")[0])
 
+    def rounds(self, of: Iterable[T]) -> Iterator[T]:
+        """What a client asks in turn, until the load ends."""
+        for one in of:
+            if self.stop.is_set():
+                return
+            yield one
+
     def question(self) -> str:
         """A new question."""
         with self.lock:
@@ -87,7 +95,7 @@ class Load:
 
 def new_questions(load: Load) -> None:
     with load.login("ana") as con:
-        for _ in range(5):
+        for _ in load.rounds(range(5)):
             text = load.question()
             load.seen(text, con.execute(text).fetchall())
             load.counts["new questions"] += 1
@@ -97,7 +105,7 @@ def stored_questions(load: Load) -> None:
     with load.lock:
         known = list(load.answers)[-50:]
     with load.login("bob") as con:
-        for text in known:
+        for text in load.rounds(known):
             load.seen(text, con.execute(text).fetchall())
             load.counts["stored questions"] += 1
 
@@ -251,7 +259,7 @@ def main() -> int:
         load = Load(Path(folder) / "people.duckdb", random.Random(asked.seed))
         made(load.path)
         load.start()
-        threads = [Thread(target=goes_on, args=(load, client), daemon=True) for client in CLIENTS]
+        threads = [Thread(target=goes_on, args=(load, client), daemon=True, name=client.__name__) for client in CLIENTS]
         for one in threads:
             one.start()
         until, between = time.monotonic() + 60 * asked.minutes, 60 * asked.minutes / (asked.kills + 2)
@@ -270,8 +278,7 @@ def main() -> int:
         load.stop.set()
         for one in threads:
             one.join(60)
-        if any(one.is_alive() for one in threads):
-            load.wrong.append("a client still waits")
+        load.wrong += [f"a client still waits: {one.name}" for one in threads if one.is_alive()]
         time.sleep(5)
         after = state(load.process.pid)
         load.process.terminate()
