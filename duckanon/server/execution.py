@@ -198,9 +198,12 @@ class Execution:
 
     async def _rows(self, portal: Portal, limit: int, *, tell: bool) -> None:
         first = min(CHUNK, limit or CHUNK)
-        if portal.result is None and not self._is_at_hand(portal, first):
-            with self._service.first_rows.awaited():
-                await self._start(portal, first)
+        if portal.result is None:
+            if self._is_at_hand(portal, first):
+                await self._let_others()
+            else:
+                with self._service.first_rows.awaited():
+                    await self._start(portal, first)
         result = portal.result
         assert result is not None
         self._tell_noise(portal)
