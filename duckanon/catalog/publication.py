@@ -36,6 +36,7 @@ class Terms:
     suppressed: the column that says which numbers are suppressed. sum: the column of the protected table that these add
     up; None: they count records. weight: the column of the weights of what is added up. perturbation: how counts were
     changed by cell key.
+    magnitude: of perturbed sums, as in `cell_key`.
     width: how far apart the least and the largest count must be that readers hold for possible, where it is small.
     hierarchies: columns that a k-anonymous table has as labels, or a suppressed one as codes, and the tables of their
     hierarchies, as written. count: the column that says for how many records a row of the protected table stands.
@@ -54,6 +55,7 @@ class Terms:
     hierarchies: tuple[tuple[str, str], ...] = ()
     weight: str | None = None
     count: str | None = None
+    magnitude: float | None = None
 
     @property
     def kind(self) -> str:

@@ -92,7 +92,7 @@ class CellKey(Request):
                 raise InvalidInput(f"{name} makes a perturbation table, and ptable is one: leave one of them out.")
         if asked["value"] is None and (asked["digits"] or asked["magnitude"] is not None):
             raise InvalidInput("digits and magnitude are of a column to sum: name it, as in value := 'turnover'.")
-        asked["magnitude"] = float(_MAGNITUDE if asked["magnitude"] is None else asked["magnitude"])
+        asked["magnitude"] = magnitude_of(asked["magnitude"])
         return cls(**asked, parameters=CellKeyTable(**(DEFAULTS | own)))
 
     @property
@@ -210,6 +210,11 @@ class CellKey(Request):
         row = f"{{'i': TRY_CAST(i AS BIGINT), 'v': {change}, 'p': TRY_CAST(p AS DOUBLE)}}"
         named = f"FROM {source} UNION ALL BY NAME SELECT {absent(['i', 'j', 'v', 'p'], own=False)} WHERE false"
         return f"(SELECT system.main.list({row} ORDER BY i) FROM ({named}) WHERE (SELECT fine FROM _dk_sound))"
+
+
+def magnitude_of(given: Any) -> float:
+    """Of what share of its largest contribution a sum is changed at most; the default for None."""
+    return float(_MAGNITUDE if given is None else given)
 
 
 def key_flaw(column: str) -> str:

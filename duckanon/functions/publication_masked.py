@@ -17,8 +17,9 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Perturbation, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
+from duckanon.functions.publication_changed import check_changed_sums
 from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
-from duckanon.functions.publication_sums import amount, check_summed, check_sums
+from duckanon.functions.publication_sums import CHANGED, amount, check_summed, check_sums
 from duckanon.functions.schema import is_number
 from duckanon.functions.suppressed_tables import BY_LEVEL, Margin, form, level_columns
 
@@ -152,7 +153,8 @@ def check_key(candidate: Candidate, by: Perturbation) -> None:
 def _check_perturbed(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: Perturbation) -> None:
     terms = candidate.terms
     check_key(candidate, by)
-    _check_columns(candidate, [terms.value or ""], "publish what cell_key gives")
+    sums = [CHANGED] if terms.sum is not None else []
+    _check_columns(candidate, [terms.value or "", *sums], "publish what cell_key gives")
     record, cell = key_sql(by.key)
     keys = list(map(identifier, terms.variables))
     ((flawed,),) = con.execute(
@@ -186,3 +188,5 @@ def _check_perturbed(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: P
             f"'{by.key}', {by.in_words}, where a cell that is missing is zero. Make the release again from the table "
             "as it is, with the same perturbation table."
         )
+    if terms.sum is not None:
+        check_changed_sums(con, candidate, by)

@@ -39,7 +39,9 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 # To within so many percent nobody in a cell may be able to estimate another's contribution.
-_P = 10.0
+NARROWEST = 10.0
+# The column of perturbed sums, as cell_key names it.
+CHANGED = "value"
 # Larger sums are not exact in the audit.
 _MOST_UNITS = 2**45
 
@@ -51,9 +53,9 @@ def amount(candidate: Candidate) -> str:
     """
     terms = candidate.terms
     if terms.weight is not None:
-        return weighted(terms.weight, terms.sum, _digits(candidate))
+        return weighted(terms.weight, terms.sum, digits_of(candidate))
     name = identifier(terms.sum or "")
-    kept = f"TRY_CAST({name} AS DECIMAL(28, {_digits(candidate)}))"
+    kept = f"TRY_CAST({name} AS DECIMAL(28, {digits_of(candidate)}))"
     return f"CASE WHEN TRY_CAST({name} AS DECIMAL(38, 18)) = {kept} THEN {kept} END"
 
 
@@ -75,7 +77,7 @@ def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
             f'Column "{" or ".join(terms.summed)}" holds NULL, negative numbers, or more decimals than the release: '
             "publish sums of a column that suppress takes, with the same digits."
         )
-    if total * 10 ** _digits(candidate) > _MOST_UNITS:
+    if total * 10 ** digits_of(candidate) > _MOST_UNITS:
         raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
 
 
@@ -178,7 +180,7 @@ def _problem(small: int, cells: Cells, found: Sequence[_Cell], joint: Joint | No
 
     table = System.of(cells.layout, np.array([cell.units for cell in found]))
     counts = np.array([cell.contributors for cell in found])
-    rules: list[Rule] = [PPercent(_P)] if small < 2 else [PPercent(_P), Threshold(small)]
+    rules: list[Rule] = [PPercent(NARROWEST)] if small < 2 else [PPercent(NARROWEST), Threshold(small)]
     contributions = Contributions.of(table, counts, np.array([cell.largest for cell in found]).T)
     primary = levels(contributions, rules).primary
     owners = np.array([cell.owner for cell in found])
@@ -206,7 +208,7 @@ def _joint(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form, cel
     names = candidate.terms.variables
     shown = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
     found = con.execute(
-        f"SELECT {shown}, {_units_of('system.main.sum(x)', candidate)} FROM "
+        f"SELECT {shown}, {units_of('system.main.sum(x)', candidate)} FROM "
         f"(SELECT *, {amount(candidate)} AS x FROM {candidate.of}) GROUP BY {', '.join(map(identifier, names))}"
     ).fetchall()
     every = [dict(zip(names, values, strict=True)) for *values, _ in found]
@@ -230,9 +232,9 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     made = ", ".join(
         [
             *names,
-            f"{_units_of('system.main.sum(x)', candidate)} AS s",
+            f"{units_of('system.main.sum(x)', candidate)} AS s",
             "system.main.count(*) FILTER (WHERE x > 0) AS n",
-            f"system.main.max({_units_of('x', candidate)}, 2) AS top",
+            f"system.main.max({units_of('x', candidate)}, 2) AS top",
             # Not 0, as a hash may be, and 0 stands for nobody.
             f"coalesce(-1 - CAST(system.main.any_value(u) FILTER (WHERE x > 0) & {2**63 - 1} AS BIGINT), 0) AS owner",
         ]
@@ -253,9 +255,9 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     }
 
 
-def _units_of(value: str, candidate: Candidate) -> str:
+def units_of(value: str, candidate: Candidate) -> str:
     """SQL: a sum in units of its last decimal."""
-    return f"CAST({value} * {10 ** _digits(candidate)} AS HUGEINT)"
+    return f"CAST({value} * {10 ** digits_of(candidate)} AS HUGEINT)"
 
 
 def _two(top: Sequence[int]) -> tuple[int, int]:
@@ -263,9 +265,9 @@ def _two(top: Sequence[int]) -> tuple[int, int]:
     return first, second
 
 
-def _digits(candidate: Candidate) -> int:
-    """How many decimals the sums have."""
-    value = fold(candidate.terms.value or "")
+def digits_of(candidate: Candidate) -> int:
+    """How many decimals the sums of a release have."""
+    value = CHANGED if candidate.terms.perturbation is not None else fold(candidate.terms.value or "")
     kind = next(kind for name, kind in candidate.columns.items() if fold(name) == value)
     found = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
     return int(found[1]) if found else 0

@@ -14,7 +14,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.bands import pairs_of
-from duckanon.functions.cell_key import perturbed_by
+from duckanon.functions.cell_key import magnitude_of, perturbed_by
 from duckanon.functions.listing import register_listing
 from duckanon.functions.publication_audit import audit
 from duckanon.functions.request import Request
@@ -118,11 +118,14 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             "A table of counts is published rounded, suppressed or perturbed, and not several of these: leave given "
             "and base out, and one of suppressed and key."
         )
-    if (asked["sum"] is not None or asked["weight"] is not None) and suppressed is None:
+    if suppressed is None and (asked["weight"] is not None or (asked["sum"] is not None and perturbation is None)):
         raise InvalidInput(
-            "Sums and weighted counts are published with suppressed cells only: say suppressed := 'suppressed', or "
-            "leave sum and weight out."
+            "Sums are published with suppressed cells or perturbed, and weighted numbers with suppressed cells only: "
+            "say suppressed := 'suppressed' or name key, or leave sum and weight out."
         )
+    changed = perturbation is not None and asked["sum"] is not None
+    if asked["magnitude"] is not None and not changed:
+        raise InvalidInput("magnitude is of sums that cell_key perturbed: name their key and sum, or leave it out.")
     trees = _hierarchies(asked["hierarchies"])
     _check_read(asked, trees)
     return Terms(
@@ -139,6 +142,7 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
         trees,
         asked["weight"],
         asked["count"],
+        magnitude_of(asked["magnitude"]) if changed else None,
     )
 
 

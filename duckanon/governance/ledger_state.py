@@ -182,7 +182,8 @@ class Publication:
     of the protected table as it was then, which analysts never see. totals: whether it is safe for readers who know all
     totals too: the number of records behind each row of shares, and what a suppressed table hides of them. changes:
     whether the steward accepted that the records had changed since an earlier publication. withdrawn: whether it can no
-    longer be read; later audits still count it. suppressed, perturbation, width, sum, weight, count: as in Terms.
+    longer be read; later audits still count it. suppressed, perturbation, width, sum, weight, count,
+    magnitude: as in Terms.
     hierarchies: by column that is released as labels or codes, the open table that says what they stand for. codes: by
     column of codes, folded, what that table said then.
     """
@@ -212,6 +213,7 @@ class Publication:
     hierarchies: Mapping[str, str] = field(default_factory=dict)
     weight: str | None = None
     count: str | None = None
+    magnitude: float | None = None
     codes: Mapping[str, Codes] = field(default_factory=dict)
 
     @property

@@ -338,7 +338,7 @@ def _masked(candidate: Candidate) -> dict[str, Any]:
     found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width, "sum": terms.sum}
     found["hierarchies"] = dict(terms.hierarchies) or None
     found["codes"] = {column: [list(line) for line in lines] for column, lines in candidate.codes.items()} or None
-    found |= {"weight": terms.weight, "count": terms.count}
+    found |= {"weight": terms.weight, "count": terms.count, "magnitude": terms.magnitude}
     return {name: value for name, value in found.items() if value not in (None, 1)}
 
 
@@ -360,12 +360,16 @@ def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, An
         "given": list(one.given),
         "content_hash": one.content,
         "changes_accepted": one.changes,
-        "perturbation": None if one.perturbation is None else one.perturbation.in_words,
+        "perturbation": None if one.perturbation is None else one.perturbation.in_words + _of_sums(one),
         "codes": json.dumps({name: [list(line) for line in lines] for name, lines in one.codes.items()})
         if one.codes
         else None,
         **{name: getattr(one, name) for name in _SHOWN},
     }
+
+
+def _of_sums(one: Publication) -> str:
+    return "" if one.magnitude is None else f", magnitude {one.magnitude:g}"
 
 
 def _committed(release: str, lookup: Mapping[str, Any]) -> Location:
@@ -470,9 +474,8 @@ def _told(candidate: Candidate) -> str:
     by = ", ".join(terms.variables) or "nothing"
     numbers = "counts" if terms.sum is None else f"sums of {terms.sum}"
     numbers = numbers if terms.weight is None else f"{numbers} weighted by {terms.weight}"
-    what = {"suppressed": f"{numbers} with suppressed cells", "perturbed": "perturbed counts"}.get(
-        terms.kind, terms.kind
-    )
+    changed = "perturbed counts" + ("" if terms.sum is None else f" and sums of {terms.sum}")
+    what = {"suppressed": f"{numbers} with suppressed cells", "perturbed": changed}.get(terms.kind, terms.kind)
     return f"{candidate.name}, {what} of {candidate.label} by {by}{given}"
 
 

@@ -1,0 +1,111 @@
+"""Whether sums that `cell_key` perturbed may be published: what readers learn about contributions, and about records.
+
+About contributions: a sum is changed by v / d of `magnitude` times the largest contribution, where v is one of the
+changes that the perturbation table's last row has, and d the largest of them. Readers are taken to know everything but
+one contribution of a cell, the largest or the second largest, and the perturbation table. What they hold for possible
+is listed: it must reach over twice 10 % of the contribution. So changes that rounding takes away count as none.
+
+About records: perturbed sums tell no more than perturbed counts of the same cells. For whatever records readers hold
+for possible by these, values can be put into each cell that give its sum without a change, which the table must allow.
+That holds for one table of sums of a column: its cells have no record in common. A second one is refused.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.catalog.names import fold, identifier
+from duckanon.catalog.publication import Candidate, Perturbation
+from duckanon.errors import InvalidInput
+from duckanon.functions.cell_key import key_sql, looked_up, ptable_of
+from duckanon.functions.publication_numbers import number
+from duckanon.functions.publication_sums import CHANGED, NARROWEST, amount, check_summed, digits_of, units_of
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# How near to a half of a unit no change is taken to be rounded for sure.
+_TIE = 1e-6
+
+
+def check_changed_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: Perturbation) -> None:
+    """Raises InvalidInput for perturbed sums that are not what the records give, or that tell too much."""
+    if candidate.policy.privacy_unit is not None:
+        raise InvalidInput(
+            f"The policy of {candidate.label} has a privacy unit, and cell_key changes sums by the largest record: "
+            "publish its counts alone, or sums with suppressed cells."
+        )
+    check_summed(con, candidate)
+    ptable = ptable_of(by)
+    if not ptable.weights[-1, ptable.most]:
+        raise InvalidInput("The perturbation table changes every sum, of which nothing is proven: choose another.")
+    texts, found = _cells(con, candidate, by)
+    total, first, second, key = found
+    last = np.full(len(key), len(ptable.weights) - 1)
+    change = (ptable.changed(last, key) - last) / ptable.most * (candidate.terms.magnitude or 0.0)
+    shown = np.array([_units(candidate, text) for text in texts], dtype=np.int64)
+    wrong = int((np.abs(shown - total - change * first) > 0.5 + _TIE).sum())
+    if wrong:
+        raise InvalidInput(
+            f"{wrong} of the {len(texts)} sums are not what cell_key makes of {candidate.label} with magnitude "
+            f"{candidate.terms.magnitude:g}: make the release again from the table as it is."
+        )
+    changes = (np.flatnonzero(ptable.weights[-1]) - ptable.most) / ptable.most * (candidate.terms.magnitude or 0.0)
+    narrow = np.zeros(len(shown), dtype=bool)
+    for own, other in ((first, second), (second, first)):
+        low, high = possible(shown - (total - own), other, changes)
+        narrow |= (100 * (high - low) < 2 * NARROWEST * own) & (own > 0)
+    if narrow.any():
+        raise InvalidInput(
+            f"{candidate.name} is not published: of {int(narrow.sum())} of its {len(shown)} sums, who knows all other "
+            f"contributions of the cell can estimate one to within {NARROWEST:g} %. Choose a larger magnitude, or "
+            "larger digits where sums are small."
+        )
+
+
+def possible(left: Ints, other: Ints, changes: npt.NDArray[np.float64]) -> tuple[Ints, Ints]:
+    """The least and the largest contribution that the published sums allow, shape (cells,), in units.
+
+    left: the published sums without all contributions but one. other: the largest of these. changes: that the sum may
+    have, in shares of the largest contribution. Where a change may be rounded to both sides it is left out.
+    """
+    low, high = np.full(len(left), np.iinfo(np.int64).max), np.full(len(left), -1, dtype=np.int64)
+    for change in changes.tolist():
+        candidates = [left - np.rint(change * other).astype(np.int64)]
+        if 1 + change > _TIE:
+            near = np.floor(left / (1 + change)).astype(np.int64)
+            candidates += [near - 1, near, near + 1, near + 2]
+        for own in candidates:
+            largest = np.maximum(own, other)
+            fits = (own >= 0) & (np.abs(own + change * largest - left) < 0.5 - _TIE)
+            low, high = np.where(fits, np.minimum(low, own), low), np.where(fits, np.maximum(high, own), high)
+    return np.where(high < 0, 0, low), np.maximum(high, 0)
+
+
+def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: Perturbation) -> tuple[list[str | None], Ints]:
+    """The sums of the release, and of each cell what the records have: its sum, two largest contributions, and key."""
+    keys = list(map(identifier, candidate.terms.variables))
+    hashed = looked_up(key_sql(by.key)[1], fold(candidate.terms.sum or ""))
+    largest = f"system.main.max({units_of('x', candidate)}, 2)"
+    made = [f"{units_of('system.main.sum(x)', candidate)} AS s", f"{largest} AS top", f"CAST({hashed} AS BIGINT) AS h"]
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    records = (
+        f"SELECT {', '.join([*keys, *made])} FROM (SELECT *, {amount(candidate)} AS x FROM {candidate.of}){grouped}"
+    )
+    same = " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys) or "true"
+    found = con.execute(
+        f"SELECT CAST(b.{identifier(CHANGED)} AS VARCHAR), a.s, a.top, a.h FROM {candidate.release} AS b "
+        f"JOIN ({records}) AS a ON {same}"
+    ).fetchall()
+    numbers = [[int(s), int(top[0]), int(top[1]) if len(top) > 1 else 0, h] for _, s, top, h in found]
+    return [row[0] for row in found], np.array(numbers, dtype=np.int64).reshape(-1, 4).T
+
+
+def _units(candidate: Candidate, text: str | None) -> int:
+    """A published sum in units of its last decimal. Raises InvalidInput for NULL, and for more decimals."""
+    units = None if text is None else number(text) * 10 ** digits_of(candidate)
+    if units is None or units.denominator != 1:
+        raise InvalidInput(f'Column "{CHANGED}" holds the sums as cell_key gives them, and no NULL: publish these.')
+    return int(units)
