@@ -335,7 +335,12 @@ def _masked(candidate: Candidate) -> dict[str, Any]:
     """What the ledger says of suppression, perturbation, width, columns of numbers, labels and codes, if any."""
     terms = candidate.terms
     perturbed = None if terms.perturbation is None else asdict(terms.perturbation)
-    found = {"suppressed": terms.suppressed, "perturbation": perturbed, "width": terms.width, "sum": terms.sum}
+    found: dict[str, Any] = {
+        "suppressed": terms.suppressed,
+        "perturbation": perturbed,
+        "width": terms.width,
+        "sum": terms.sum,
+    }
     found["hierarchies"] = dict(terms.hierarchies) or None
     found["codes"] = {column: [list(line) for line in lines] for column, lines in candidate.codes.items()} or None
     found |= {"weight": terms.weight, "count": terms.count, "magnitude": terms.magnitude}
