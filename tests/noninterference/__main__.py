@@ -68,7 +68,8 @@ def answers_alone(worlds: Pair, rng: random.Random) -> list[str]:
     """Half (b) of a few kinds of answer and a few grown questions: of each what is wrong with it, or nothing."""
     unit = {"record": None, "person": "pid", "household": "household_id"}[worlds.facts.unit]
     pairs = worlds.first._con.cursor(), worlds.second._con.cursor()
-    chosen = list(questions(worlds.first, unit))
+    # What follows from what was bought reads no record.
+    chosen = [one for one in questions(worlds.first, unit) if one.epsilon > 0]
     found = []
     for one in [*rng.sample(chosen, min(_ALONE, len(chosen))), *grown(worlds.first, rng, _GROWN)]:
         reasons = [difference(*pairs, one, rng.randrange(10**6))]
