@@ -228,6 +228,7 @@ def _release_and_report(it: Watched, is_unchanged: Callable[[], bool]) -> None:
     page.get_by_role("radio", name="voters_anonymous").wait_for()
 
 
+@pytest.mark.ci("a look at every screen, whose steps have tests of their own")
 def test_every_screen_in_every_width_and_scheme(it: Watched) -> None:
     for step in STEPS:
         it.go(step)
