@@ -52,7 +52,7 @@ def objection(column: str, source: DomainSource, kind: str) -> str | None:
 
 def listed_types(values: Iterable[object]) -> list[str]:
     """The types of a list's values in SQL as far as Python knows them: '' for a text, which may say any value."""
-    return sorted({_listed_type(one) for one in values if one is not None})
+    return sorted({_listed_type(value) for value in values if value is not None})
 
 
 def of_other_type(column: str, listed: Iterable[str], kind: str) -> str | None:

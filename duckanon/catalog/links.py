@@ -56,7 +56,9 @@ def is_key(parent: Stored, columns: tuple[str, ...]) -> bool:
 def at_home(policy: Policy, database: str) -> Policy:
     """The policy as a table of a database has it: its links lead to tables of the same database."""
     home = fold(database)
-    return replace(policy, links=tuple(replace(one, parent=one.parent._replace(catalog=home)) for one in policy.links))
+    return replace(
+        policy, links=tuple(replace(link, parent=link.parent._replace(catalog=home)) for link in policy.links)
+    )
 
 
 def owner_path(catalog: Catalog, table: TableName) -> tuple[Link, ...]:
@@ -155,7 +157,7 @@ def owned(protected: Mapping[TableName, Protected], table: TableName) -> Owned:
     above = protected[path[0].parent].stored
     assert above is not None
     by = tuple(map(identifier, path[0].columns))
-    if any(_is_text(child.types[fold(one)]) for one in path[0].columns):
+    if any(_is_text(child.types[fold(column)]) for column in path[0].columns):
         by = ()
     return Owned(quoted(child.path), quoted(above.path), tuple(joins), f"{alias}.{identifier(unit)}", by)
 

@@ -123,12 +123,12 @@ class Policy:
 
     def moments(self, column: str) -> tuple[str, ...] | None:
         """The first and the last moment of a column of dates or timestamps: its bounds, or those of a listed domain."""
-        declared = {fold(name): one for name, one in self.bounds.items()}.get(fold(column))
+        declared = {fold(name): bound for name, bound in self.bounds.items()}.get(fold(column))
         if declared is not None:
             return declared
-        listed = {fold(name): one for name, one in self.domains.items()}.get(fold(column))
+        listed = {fold(name): domain for name, domain in self.domains.items()}.get(fold(column))
         values = listed.ends if isinstance(listed, Range) else listed if isinstance(listed, tuple) else ()
-        values = tuple(each for each in values if each is not None)
+        values = tuple(value for value in values if value is not None)
         return (str(min(values)), str(max(values))) if values else None
 
     @property
@@ -189,7 +189,7 @@ class Policy:
                 found[one.name] = written(value) if isinstance(value, Fraction) else _plain(value)
         if self.links:
             found["links"] = [
-                [one.columns, [one.parent.schema, one.parent.object], one.parent_columns] for one in self.links
+                [link.columns, [link.parent.schema, link.parent.object], link.parent_columns] for link in self.links
             ]
         return found
 

@@ -147,7 +147,9 @@ def _unique(con: duckdb.DuckDBPyConnection) -> dict[TableName, list[frozenset[st
         unique.setdefault(_name(owner), []).append(frozenset(map(fold, names)))
     for *owner, expressions in con.execute(_INDEXES).fetchall():
         if all(map(_COLUMN.fullmatch, expressions)):
-            unique.setdefault(_name(owner), []).append(frozenset(fold(parts(one)[0]) for one in expressions))
+            unique.setdefault(_name(owner), []).append(
+                frozenset(fold(parts(expression)[0]) for expression in expressions)
+            )
     return unique
 
 
