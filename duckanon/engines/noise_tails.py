@@ -117,9 +117,9 @@ def width(noise: Noise, kinds: Sequence[Kind], *, rough: bool = False) -> Fracti
     and a part of 1 / (12 scale^2); of Gaussian noise by less than 1 %. rough: whether that, or a tenth, is enough.
     """
     counts: dict[Fraction, int] = {}
-    for one in kinds:
-        if one.weight and one.count > 0:
-            counts[abs(one.weight)] = counts.get(abs(one.weight), 0) + one.count
+    for kind in kinds:
+        if kind.weight and kind.count > 0:
+            counts[abs(kind.weight)] = counts.get(abs(kind.weight), 0) + kind.count
     return _width(noise, tuple(sorted(counts.items())), _MOST_OF_WORDS if rough else _MOST_ROWS)
 
 
@@ -265,13 +265,13 @@ def quotient_widths(noise: Noise, kinds: tuple[Kind, ...]) -> Widths:
     Large ones: `Noise.smooth` at the ends of the parts. The width of symmetric log-concave noise, as a function of the
     weights, is a norm (Bobkov 2010), and so a convex function of q: between the ends it is below the line through them.
     """
-    kinds = tuple(sorted((one for one in kinds if one.count > 0), key=lambda one: (one.weight, one.count)))
-    longest = max((noise.reach(one.count) for one in kinds), default=0)
+    kinds = tuple(sorted((kind for kind in kinds if kind.count > 0), key=lambda one: (one.weight, one.count)))
+    longest = max((noise.reach(kind.count) for kind in kinds), default=0)
     if len(kinds) <= 1 or (not noise.is_smooth(len(kinds)) and longest <= _LONGEST):
         return _widths_by_parts(noise, kinds)
     found = []
     for at in range(_SMOOTH_PARTS + 1):
-        weights = [(one.weight - Fraction(at, _SMOOTH_PARTS), one.count) for one in kinds]
+        weights = [(kind.weight - Fraction(at, _SMOOTH_PARTS), kind.count) for kind in kinds]
         half = sum(abs(float(one)) for one, _ in weights) / 2
         found.append(noise.smooth(weights) + half)
     return Widths(np.array(found[:-1]), np.array(found[1:]))
@@ -287,11 +287,13 @@ def _widths_by_parts(noise: Noise, kinds: Sequence[Kind]) -> Widths:
         places = np.arange(_PARTS + 1) / _PARTS
         ends = most[0] * np.abs(weight - places)
         return Widths(ends[:-1], ends[1:])
-    unit = lcm(_PARTS, *(one.weight.denominator for one in kinds))
+    unit = lcm(_PARTS, *(kind.weight.denominator for kind in kinds))
     rest = _blocks_of(noise, [one.count for one in ordered[:-1]], _BLOCKS[len(ordered)])
     inner = _Distribution(noise, ordered[-1].count)
     values = [int(one.weight * unit) for one in ordered]
-    opposite = sorted((1 - one.weight, one.count) for one in kinds) == sorted((one.weight, one.count) for one in kinds)
+    opposite = sorted((1 - kind.weight, kind.count) for kind in kinds) == sorted(
+        (kind.weight, kind.count) for kind in kinds
+    )
     found: list[int] = []
     guess = unit * _lattice_width(noise, ordered[-1].count)
     for at in range(_PARTS // 2 if opposite else _PARTS):

@@ -307,7 +307,7 @@ def rounded_bounds(
             rest[: others.gamma + 1] = _to_array(others.bits, others.gamma)
         answers[k] = kinds[k].cells(scale, totals[k] & rest[::-1])
 
-    _leave_out([_cut(_to_bits(one), slack) for one in totals], copies, slack, answer)
+    _leave_out([_cut(_to_bits(total), slack) for total in totals], copies, slack, answer)
     row_kind = np.repeat(np.array(kind_of), np.diff(starts, append=len(rows)))
     found = np.array(
         [answers[k][q, rule] for k, q, rule in zip(row_kind.tolist(), published.tolist(), rules.tolist(), strict=True)],

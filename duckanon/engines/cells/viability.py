@@ -172,4 +172,4 @@ def viability(problem: Knapsack, only: int | None = None) -> Feasible:
             leaf(k, full)
     elif not any(answers[k] for k in wanted):
         return feasible([[] for _ in answers])
-    return feasible([one or [] for one in answers])
+    return feasible([answer or [] for answer in answers])

@@ -41,7 +41,7 @@ def variance(noise: Noise) -> float:
 def beyond(draws: Draws, v: Ints) -> Floats:
     """P(X > v), v >= 0, X one draw or the difference of two."""
     if isinstance(draws[0], Laplace):
-        return discrete_laplace.beyond(tuple(one.scale for one in draws if isinstance(one, Laplace)), v)
+        return discrete_laplace.beyond(tuple(draw.scale for draw in draws if isinstance(draw, Laplace)), v)
     return discrete_gaussian.beyond(tuple(map(_variance_of, draws)), v)
 
 

@@ -158,7 +158,7 @@ def _run(
         told(asked, f"{name}, k = {wanted.k}"),
         asked.seconds if method and method.timed else None,
         proven.append,
-        {one: options[one] for one in method.options if one in options} if method else {},
+        {option: options[option] for option in method.options if option in options} if method else {},
     )
     started = perf_counter()
     if name in FREEFORM:

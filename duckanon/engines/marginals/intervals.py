@@ -106,7 +106,7 @@ def quotient_ends(
     factor: as the function. Those q are allowed for which above - q below is within the width of its own variance
     (Fieller 1954). All of them are where the divisor may be zero.
     """
-    one, other, both = (factor**2 * each for each in variances)
+    one, other, both = (factor**2 * variance for variance in variances)
     leading = below**2 - other
     ends = []
     for moved, sign in ((above - more, -1.0), (above + more, 1.0)):

@@ -85,7 +85,7 @@ class Noise:
         if not axes:
             return float(of[0].weights.sum() * of[1].weights.sum())
         sizes = [self.sizes[at] for at in axes]
-        groups = [np.ravel_multi_index([one[at] for at in axes], sizes) for one in places]
+        groups = [np.ravel_multi_index([place[at] for at in axes], sizes) for place in places]
         known, at = np.unique(np.concatenate(groups), return_inverse=True)
         first = np.bincount(at[: len(groups[0])], of[0].weights, len(known))
         second = np.bincount(at[len(groups[0]) :], of[1].weights, len(known))

@@ -71,7 +71,7 @@ def _measured(workload: Workload, charges: Charges, rounded: Any) -> Plan:
     """The plan with these charges, rounded to multiples of a power of ten, so that their sum is a short decimal."""
     step = Fraction(10) ** (floor(log10(sum(charges.values()) / len(charges))) - _DIGITS)
     multiples = {table: rounded(charge / step) for table, charge in charges.items()}
-    return Plan(workload, {table: 1 / (2 * step * each) for table, each in multiples.items() if each})
+    return Plan(workload, {table: 1 / (2 * step * multiple) for table, multiple in multiples.items() if multiple})
 
 
 def _times(charges: Charges, factor: Fraction) -> Charges:

@@ -144,15 +144,15 @@ class _Witnesses:
 
         if not witnesses:
             return []
-        starts = np.concatenate([[0], np.cumsum([len(one.cells) for one in witnesses])])
-        cells = np.concatenate([one.cells for one in witnesses])
-        units = np.concatenate([one.units for one in witnesses]).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum([len(witness.cells) for witness in witnesses])])
+        cells = np.concatenate([witness.cells for witness in witnesses])
+        units = np.concatenate([witness.units for witness in witnesses]).astype(np.int64)
         changes = csc_array((units, cells, starts), shape=(len(self._base), len(witnesses)))
         wrong = np.diff(csc_array(_without_zeros(self._equations @ changes)).indptr) > 0
         values, gone = self._base[cells] + units, self._published.suppressed.ravel()[cells]
         outside = ~gone | (values < self._published.least[cells]) | (values > self._published.most[cells])
         wrong |= np.logical_or.reduceat(np.append(outside, False), starts[:-1]) & (np.diff(starts) > 0)
-        return [one for one, bad in zip(witnesses, wrong.tolist(), strict=True) if not bad]
+        return [witness for witness, bad in zip(witnesses, wrong.tolist(), strict=True) if not bad]
 
     def take(self, one: Witness) -> None:
         """Extend the ends by a table."""

@@ -68,13 +68,13 @@ class Block:
         width = len(self._cells)
         upper = np.concatenate([self._room[UP], self._room[DOWN]])
         cost = np.full(2 * width, 1e-7)
-        at = np.searchsorted(self._cells, [one.cell for one in targets])
+        at = np.searchsorted(self._cells, [target.cell for target in targets])
         for place, one in zip(at.tolist(), targets, strict=True):
             ahead = place if one.direction == UP else place + width
             cost[ahead], upper[ahead] = -1.0 / one.demand, one.demand
             cost[(ahead + width) % (2 * width)] = 1.0 / one.demand
         self._program.price(cost)
-        largest = float(max(one.demand for one in targets))
+        largest = float(max(target.demand for target in targets))
         self._program.bound(np.zeros(2 * width), np.minimum(upper, max(largest * 64, 1024.0)))
         found = self._program.solve()
         return None if found is None else self.whole(found.x[:width] - found.x[width:])
@@ -93,10 +93,12 @@ def reached(targets: Sequence[Target], found: Deviation) -> Bools:
     """Shape (targets,): which ones the deviation takes as far as they must go."""
     if not len(found.cells) or not targets:
         return np.zeros(len(targets), dtype=bool)
-    cells = np.array([one.cell for one in targets])
+    cells = np.array([target.cell for target in targets])
     at = np.minimum(np.searchsorted(found.cells, cells), len(found.cells) - 1)
     moved = np.where(found.cells[at] == cells, found.units[at], 0)
-    met: Bools = moved * np.array([one.direction for one in targets]) >= np.array([one.demand for one in targets])
+    met: Bools = moved * np.array([target.direction for target in targets]) >= np.array(
+        [target.demand for target in targets]
+    )
     return met
 
 
@@ -118,7 +120,7 @@ def protected_together(
         left, found = _together(Block(problem, groups[number]), own)
         open_.update(left)
         used += found
-    return [one for one in targets if one in open_], used
+    return [target for target in targets if target in open_], used
 
 
 def _together(block: Block, targets: list[Target]) -> tuple[list[Target], list[Deviation]]:

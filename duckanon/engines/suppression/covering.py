@@ -82,8 +82,8 @@ class Covering:
         self._price = np.where(problem.always, 0.0, problem.cost)
         self._served: list[_Use | None] = [None] * len(targets)
         self._of: dict[int, list[int]] = {}
-        for number, one in enumerate(targets):
-            self._of.setdefault(one.cell, []).append(number)
+        for number, target in enumerate(targets):
+            self._of.setdefault(target.cell, []).append(number)
 
     @property
     def pattern(self) -> Bools:
@@ -98,7 +98,7 @@ class Covering:
     @property
     def open_(self) -> list[Target]:
         """The targets without a deviation."""
-        return [one for one, use in zip(self._targets, self._served, strict=True) if use is None]
+        return [target for target, use in zip(self._targets, self._served, strict=True) if use is None]
 
     def cover(self, progress: Callable[[float], None] = lambda _: None) -> None:
         """Serve the targets that cells nearby protect, the largest demands first, then those that need cells far away.

@@ -36,14 +36,14 @@ class Neighbourhoods:
     def __init__(self, problem: Problem) -> None:
         system = problem.table
         self._places, self._dimensions = system.places, system.dimensions
-        sizes = [one.hierarchies[0].nodes for one in self._dimensions]
+        sizes = [dimension.hierarchies[0].nodes for dimension in self._dimensions]
         self._strides = np.array([int(np.prod(sizes[d + 1 :], dtype=np.int64)) for d in range(len(sizes))])
         self._keys = self._places @ self._strides
         self._added = _added_sums(problem, len(self._places))
         self._may = problem.always | problem.free
         # How far a cell may deviate both ways.
         self._room = np.minimum(problem.room[UP], problem.room[DOWN])
-        self._parts = [[_parts(axis) for axis in one.hierarchies] for one in self._dimensions]
+        self._parts = [[_parts(axis) for axis in dimension.hierarchies] for dimension in self._dimensions]
 
     def around(self, target: Target, reach: Reach, cost: Floats) -> Ints:
         """The cells of a crossing around a target's. cost: shape (cells,), of using a cell."""
@@ -122,7 +122,7 @@ def _added_sums(problem: Problem, placed: int) -> dict[int, list[int]]:
     for cell in range(placed, problem.table.cells):
         row = int(columns.indices[columns.indptr[cell]])
         parts = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
-        found[cell] = [int(one) for one in parts if one != cell]
+        found[cell] = [int(part) for part in parts if part != cell]
     return found
 
 

@@ -190,8 +190,8 @@ class _Search:
             return
         first = Attacker(problem, problem.always.astype(np.float64))
         last = Attacker(problem, self._everything.astype(np.float64))
-        self._targets = [one for one in self._targets if not first.attack(one).protects(one)]
-        narrow = {one.cell for one in self._targets if not last.attack(one).protects(one)}
+        self._targets = [target for target in self._targets if not first.attack(target).protects(target)]
+        narrow = {target.cell for target in self._targets if not last.attack(target).protects(target)}
         if narrow:
             raise too_narrow(len(narrow))
 

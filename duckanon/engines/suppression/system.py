@@ -45,8 +45,8 @@ class Layout:
 
         Raises InvalidInput for tables that do not fit the dimensions.
         """
-        strides = _strides([one.nodes for one in dimensions])
-        every = [[np.arange(one.nodes) for one in dimensions]] if tables is None else tables
+        strides = _strides([dimension.nodes for dimension in dimensions])
+        every = [[np.arange(dimension.nodes) for dimension in dimensions]] if tables is None else tables
         grids = [_nodes(dimensions, table) for table in every]
         if not grids:
             raise InvalidInput("Suppression needs a table: name one at least.")
@@ -55,7 +55,7 @@ class Layout:
         for grid in grids:
             found.add(dimensions, grid)
         places = np.stack([keys // stride for stride in strides], axis=1)
-        sizes = np.array([one.nodes for one in dimensions])
+        sizes = np.array([dimension.nodes for dimension in dimensions])
         return Layout(places % sizes, found.matrix(keys), tuple(dimensions))
 
 
@@ -159,7 +159,7 @@ def same_owner(system: Additive, owners: Ints) -> list[Ints]:
     line, cell = line[order], cell[order]
     fresh = np.flatnonzero((np.diff(line) != 0) | (np.diff(owners[cell]) != 0)) + 1
     groups = [one for one in np.split(cell, fresh) if len(one) > 1]
-    return [np.array(one) for one in dict.fromkeys(tuple(one.tolist()) for one in groups)]
+    return [np.array(one) for one in dict.fromkeys(tuple(group.tolist()) for group in groups)]
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:

@@ -102,7 +102,7 @@ class Dimension:
     @cached_property
     def leaves(self) -> Bools:
         """Shape (nodes,): which nodes are sums in no hierarchy."""
-        found: Bools = np.all([one.leaves for one in self.hierarchies], axis=0)
+        found: Bools = np.all([hierarchy.leaves for hierarchy in self.hierarchies], axis=0)
         return found
 
     @property
@@ -111,9 +111,9 @@ class Dimension:
         height = np.zeros(self.nodes, dtype=np.int64)
         for _ in range(self.nodes + 1):
             higher = height.copy()
-            for one in self.hierarchies:
-                parts = np.flatnonzero(one.parents >= 0)
-                np.maximum.at(higher, one.parents[parts], height[parts] + 1)
+            for hierarchy in self.hierarchies:
+                parts = np.flatnonzero(hierarchy.parents >= 0)
+                np.maximum.at(higher, hierarchy.parents[parts], height[parts] + 1)
             if (higher == height).all():
                 return True
             height = higher
@@ -124,10 +124,10 @@ class Dimension:
         place = np.full(self.nodes, -1, dtype=np.int64)
         place[kept] = np.arange(len(kept))
         found = []
-        for one in self.hierarchies:
-            above = one.parents >= 0
-            broken = np.unique(one.parents[above & (place < 0)])
-            parents = np.where(above & ~np.isin(one.parents, broken), place[np.maximum(one.parents, 0)], -1)
+        for hierarchy in self.hierarchies:
+            above = hierarchy.parents >= 0
+            broken = np.unique(hierarchy.parents[above & (place < 0)])
+            parents = np.where(above & ~np.isin(hierarchy.parents, broken), place[np.maximum(hierarchy.parents, 0)], -1)
             found.append(Axis(parents[kept]))
         return Dimension(tuple(found))
 

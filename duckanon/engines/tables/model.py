@@ -110,11 +110,11 @@ class Model:
             x[cells.column] = found // cells.scale
             if (x[cells.column] * cells.scale != found).any():
                 return None
-        for one in self.definitions:
-            row, column, value = one.terms
-            sums = np.zeros(len(one.columns), dtype=np.int64)
+        for definition in self.definitions:
+            row, column, value = definition.terms
+            sums = np.zeros(len(definition.columns), dtype=np.int64)
             np.add.at(sums, row, value * x[column])
-            x[one.columns] = sums // one.divisor
+            x[definition.columns] = sums // definition.divisor
         return x if self.system.holds(x) else None
 
 

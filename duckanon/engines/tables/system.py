@@ -93,7 +93,7 @@ class Builder:
 
     def build(self, total: int) -> System:
         """The system, each column at most `total`. Raises InvalidInput where whole numbers would not fit 64 bits."""
-        row, column, value = (np.concatenate([one[k] for one in self._terms]) for k in range(3))
+        row, column, value = (np.concatenate([term[k] for term in self._terms]) for k in range(3))
         order = np.lexsort((column, row))
         row, column, value = row[order], column[order], value[order]
         first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(column, prepend=-1) != 0))

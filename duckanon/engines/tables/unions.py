@@ -225,7 +225,7 @@ class _Unions:
 
     def _round(self, families: dict[int, _Family]) -> dict[int, str]:
         """Bound some unions of each family; the kinds of those that are settled."""
-        asked = [(at, union) for at, one in families.items() for union in one.next()]
+        asked = [(at, union) for at, family in families.items() for union in family.next()]
         bounds = self._bounds([(families[at].row, families[at].members(union)) for at, union in asked])
         if bounds is None:
             return dict.fromkeys(families, "unproven")

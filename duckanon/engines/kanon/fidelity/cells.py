@@ -149,8 +149,8 @@ class Cells:
 
     def canonical(self) -> Cells:
         """The same with the rows in an order that follows their content alone."""
-        order = np.lexsort([self.weights, *(one.index for one in reversed(self.columns))])
-        return Cells([_taken(one, order) for one in self.columns], self.weights[order])
+        order = np.lexsort([self.weights, *(column.index for column in reversed(self.columns))])
+        return Cells([_taken(column, order) for column in self.columns], self.weights[order])
 
 
 def _taken(column: Numbers | Categories, order: Ints) -> Numbers | Categories:

@@ -61,7 +61,7 @@ class Compared:
     @property
     def numbers(self) -> list[int]:
         """The columns of numbers."""
-        return [i for i, one in enumerate(self.before.columns) if isinstance(one, Numbers)]
+        return [i for i, column in enumerate(self.before.columns) if isinstance(column, Numbers)]
 
 
 def measures(tables: Compared, asked: int, progress: Progress = lambda _: None) -> Iterator[Measure]:
@@ -82,7 +82,7 @@ def measures(tables: Compared, asked: int, progress: Progress = lambda _: None) 
     counts = [_counts(one, divided, pairs) for one in (before, after)]
     for place, (i, j) in enumerate(pairs):
         yield Measure.of(
-            "cramers_v", (tables.names[i], tables.names[j]), None, *(_cramers_v(one[place]) for one in counts)
+            "cramers_v", (tables.names[i], tables.names[j]), None, *(_cramers_v(count[place]) for count in counts)
         )
     progress(0.6)
     if asked_queries := queries(before, asked):

@@ -44,7 +44,7 @@ class Query:
 def queries(before: Cells, many: int) -> list[Query]:
     """So many queries, the same for the same table. The ends of ranges are quantiles drawn at random."""
     rng = np.random.default_rng(_SEED)
-    usable = [i for i, one in enumerate(before.columns) if _askable(before, i)]
+    usable = [i for i, column in enumerate(before.columns) if _askable(before, i)]
     weights = [before.weighed(i) for i in range(len(before.columns))]
     found = []
     for _ in range(many if usable else 0):

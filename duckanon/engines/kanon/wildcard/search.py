@@ -47,9 +47,9 @@ def suppress(groups: Groups, k: int, costs: npt.NDArray[np.float64], *, tries: i
     """
     problem, random = Problem(groups, k, costs), Random(0)  # noqa: S311 - a search, the same every time
     starts = [_widened(problem), rooted(problem)]
-    for one in starts:
-        _join(problem, one, random)
-        _narrow(problem, one, range(len(one)))
+    for start in starts:
+        _join(problem, start, random)
+        _narrow(problem, start, range(len(start)))
     best = min(starts, key=problem.total)
     lost = problem.total(best)
     for _ in range(min(_MOST_TRIES, _STEPS // len(best)) if tries is None else tries):
