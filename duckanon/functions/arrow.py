@@ -29,7 +29,7 @@ Columns = Mapping[str, str]
 
 def columns_of(function: str) -> Columns:
     """The columns that a function's specification lists."""
-    return {one.name: one.type for one in functions()[function].columns}
+    return {column.name: column.type for column in functions()[function].columns}
 
 
 def row_type(columns: Columns) -> str:

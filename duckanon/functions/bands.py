@@ -221,7 +221,7 @@ def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, 
 def pairs_of(given: object, otherwise: str) -> list[tuple[str, Any]]:
     """The fields of a struct or map by name, none of NULL. otherwise: the error if it is something else."""
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
-    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(otherwise)
     return pairs
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duckanon.engines.suppression.cell_key import PTable
 
 # The largest deviation, the variance and the threshold of a perturbation table, by default.
-DEFAULTS = {one.name: json.loads(one.default or "") for one in functions()["cell_key_table"].arguments}
+DEFAULTS = {argument.name: json.loads(argument.default or "") for argument in functions()["cell_key_table"].arguments}
 _PTABLE = {"i": "BIGINT", "v": "BIGINT", "first_key": "BIGINT", "beyond_key": "BIGINT"}
 _MOST_ROWS = 1_000_000
 # Decimals of weights; and of what share of its largest contribution a sum is changed at most, by default.

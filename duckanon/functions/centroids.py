@@ -49,7 +49,7 @@ class Centroids:
 
     def check(self, found: Table, qi: Sequence[str], sets: Sequence[str]) -> None:
         """Check that numbers, and they alone, have a step. Raises InvalidInput."""
-        stepped, categories = {one.name for one in self.steps}, {fold(name) for name in sets}
+        stepped, categories = {step.name for step in self.steps}, {fold(name) for name in sets}
         for name in qi:
             if name in stepped:
                 found.number(name, "released as a mean", "a number, or leave it out of steps")
@@ -63,7 +63,7 @@ class Centroids:
 
     def cells(self, qi: Sequence[str], sets: Sequence[str]) -> list[Cell]:
         """What is released of each quasi-identifier."""
-        stepped, categories = {one.name: one for one in self.steps}, {fold(name) for name in sets}
+        stepped, categories = {step.name: step for step in self.steps}, {fold(name) for name in sets}
         found: list[Cell] = []
         for name in qi:
             if name in stepped:

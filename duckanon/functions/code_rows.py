@@ -38,7 +38,9 @@ def with_levels(keys: Sequence[str], rows: Sequence[Row], codes: Mapping[str, Co
     names = list(keys)
     for column, leveled in made.items():
         list_of = next(
-            lists[0] for lists, one in zip(form.lists, form.dimensions, strict=True) if fold(one[0][-1]) == column
+            lists[0]
+            for lists, dimension in zip(form.lists, form.dimensions, strict=True)
+            if fold(dimension[0][-1]) == column
         )
         at = [fold(name) for name in names].index(column)
         rows = _leveled(rows, at, list_of, leveled)

@@ -37,7 +37,7 @@ class Crossed:
 
     def key(self, name: str) -> str:
         """Our name for one of its columns."""
-        return f"k{self.place}_{[fold(one) for one in self.columns].index(fold(name)) + 1}"
+        return f"k{self.place}_{[fold(column) for column in self.columns].index(fold(name)) + 1}"
 
     @property
     def keys(self) -> list[str]:
@@ -179,7 +179,7 @@ def read(lists: Sequence[Sequence[str]], codes: Mapping[str, str]) -> tuple[Cros
 def read_codes(given: object) -> dict[str, str]:
     """The tables of codes by column, in lower case."""
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
-    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(f"hierarchies must give tables by column, {_CODES}.")
     for name, table in pairs:
         if not isinstance(table, str) or not table:

@@ -208,12 +208,12 @@ def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
     if given is None:
         return None
     numbers = [rational(one) for one in given] if isinstance(given, list) else []
-    if len(numbers) != levels or any(one is None or one <= 0 for one in numbers):
+    if len(numbers) != levels or any(number is None or number <= 0 for number in numbers):
         raise InvalidInput(
             f"split must give a number above zero for each of the {levels} levels, the root first, "
             f"as in split := {[1] * levels}."
         )
-    shares = [one or Fraction(0) for one in numbers]
+    shares = [number or Fraction(0) for number in numbers]
     return tuple(share / sum(shares) for share in shares)
 
 

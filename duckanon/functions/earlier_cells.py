@@ -237,17 +237,19 @@ class EarlierCells:
     @property
     def trees(self) -> str:
         """The definitions of the query's tables with hierarchies."""
-        return "".join(one.defined for one in self.cells.values() if isinstance(one, EarlierLabels))
+        return "".join(cell.defined for cell in self.cells.values() if isinstance(cell, EarlierLabels))
 
     @property
     def joined(self) -> str:
         """SQL: the joins of rows with them."""
-        return "".join(one.joined for one in self.cells.values() if isinstance(one, EarlierLabels))
+        return "".join(cell.joined for cell in self.cells.values() if isinstance(cell, EarlierLabels))
 
     @property
     def places(self) -> str:
         """SQL: the column with the places of a row's cells, after others; nothing if there are none."""
-        fields = {name: one.place for name, one in self.cells.items() if isinstance(one, EarlierBands | EarlierLabels)}
+        fields = {
+            name: cell.place for name, cell in self.cells.items() if isinstance(cell, EarlierBands | EarlierLabels)
+        }
         return f", {struct(fields)} AS {PLACES}" if fields else ""
 
 

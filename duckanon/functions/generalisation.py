@@ -76,23 +76,23 @@ class Generalisation:
 
     def check(self, found: Table) -> None:
         """Check the columns' types. Raises InvalidInput."""
-        for one in self.bands:
-            one.check(found)
+        for band in self.bands:
+            band.check(found)
 
     @property
     def labelled(self) -> list[str]:
         """The columns that have a hierarchy."""
-        return [one.name for one in self.hierarchies]
+        return [hierarchy.name for hierarchy in self.hierarchies]
 
     @property
     def trees(self) -> str:
         """The definitions of the query's tables with hierarchies."""
-        return "".join(one.defined for one in self.hierarchies)
+        return "".join(hierarchy.defined for hierarchy in self.hierarchies)
 
     @property
     def joined(self) -> str:
         """SQL: the joins of rows with them."""
-        return "".join(one.joined for one in self.hierarchies)
+        return "".join(hierarchy.joined for hierarchy in self.hierarchies)
 
     @property
     def places(self) -> str:
@@ -116,7 +116,7 @@ class Generalisation:
             lost[one.name] = f"system.main.count_if({value} IS NOT NULL AND {own} IS NULL) > 0"
         found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
         if self.hierarchies:
-            found["trees"] = struct({one.name: one.rows for one in self.hierarchies})
+            found["trees"] = struct({hierarchy.name: hierarchy.rows for hierarchy in self.hierarchies})
         return found
 
     def trees_of(self, outside: pa.Scalar | None, trees: pa.Scalar | None) -> dict[str, Hierarchy]:

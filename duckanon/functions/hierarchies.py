@@ -115,7 +115,7 @@ def read(given: object, qi: Sequence[str], others: Sequence[str], *, among: str 
     among: the argument that names the columns.
     """
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
-    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
     own, found = {fold(name): name for name in qi}, dict[str, Labels]()
     for name, told in pairs:

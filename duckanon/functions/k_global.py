@@ -74,7 +74,7 @@ def register_levels(on: Instance) -> None:
     """Register `_dk_levels(handle)`: the level of each column that `choose` has chosen."""
 
     def levels(handles: pa.ChunkedArray) -> pa.Array:
-        return pa.array([COLLECTIONS[one.as_py()].levels for one in handles], pa.list_(pa.int32()))
+        return pa.array([COLLECTIONS[handle.as_py()].levels for handle in handles], pa.list_(pa.int32()))
 
     on.create("_dk_levels", levels, "INTEGER[]", side_effects=True)
 

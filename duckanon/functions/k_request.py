@@ -91,7 +91,7 @@ class Generalised(KRequest):
         """The quasi-identifiers of all rows as the engine takes them. last: whether they are asked for no more."""
         from duckanon.engines.kanon.records import records
 
-        sets, banded = {fold(name) for name in self.categorical}, {one.name for one in self.how.bands}
+        sets, banded = {fold(name) for name in self.categorical}, {band.name for band in self.how.bands}
         return records(
             rows.attributes(self.qi, sets, self.weights, threads, banded, suppress=self.how.suppress, last=last)
         )

@@ -79,7 +79,7 @@ class KUtility(Request):
 
     def tree_of(self, name: str) -> Labels | None:
         """The hierarchy of a column, if it has one."""
-        return next((one for one in self.labels if fold(one.name) == fold(name)), None)
+        return next((label for label in self.labels if fold(label.name) == fold(name)), None)
 
     def query(self) -> str:
         own = {f"own{i}": name for i, name in enumerate(self.columns)}
@@ -111,9 +111,9 @@ class KUtility(Request):
                 after=_packed("_dk_after"),
                 names="after_names",
                 types="after_types",
-                trees=struct({one.name: one.rows for one in self.labels}) if self.labels else "NULL",
+                trees=struct({label.name: label.rows for label in self.labels}) if self.labels else "NULL",
             ),
-            trees="".join(one.defined for one in self.labels),
+            trees="".join(label.defined for label in self.labels),
         )
 
 
@@ -194,7 +194,7 @@ def _check_label(request: KUtility, release: Table, name: str, kind: str) -> Non
         raise InvalidInput(f'Column "{name}" has no labels in {request.after}: take it out of hierarchies.')
     if not is_text(release.kind(label)):
         raise InvalidInput(f'Column "{label}" of {request.after} holds no labels, which are text: cast it to VARCHAR.')
-    banded = fold(name) in {fold(one) for one in request.bands} and _is_banded(kind)
+    banded = fold(name) in {fold(band) for band in request.bands} and _is_banded(kind)
     if request.tree_of(name) is None and not banded:
         raise InvalidInput(
             f'Column "{name}" is released as labels: name it in hierarchies, as in the call of k_anonymize, or in '
@@ -293,7 +293,7 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
         whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
         values, low, high = (_floats(name, one) for one in (own, cells[0], cells[-1]))
         return (Numbers.of(values, values, whole=whole), Numbers.of(low, high, whole=whole)), _writer(kind)
-    held = [one.flatten() if is_set else one for one in cells]
+    held = [cell.flatten() if is_set else cell for cell in cells]
     names, (codes, *ends) = _coded([own, *held])
     before = Categories.single(codes, names)
     if is_set:
@@ -319,7 +319,7 @@ def _band_labels(name: str, own: pa.Array, labels: pa.Array) -> tuple[_Pair, _Wr
     kind = pa.date32() if pa.types.is_timestamp(own.type) else own.type
     kind = pa.float64() if pa.types.is_integer(kind) or pa.types.is_decimal(kind) else kind
     sides, missing = released_labels.band_ends(name, labels, kind)
-    starts, ends = (_floats(name, one) for one in sides)
+    starts, ends = (_floats(name, side) for side in sides)
     return _open_bands(name, own, starts, ends, missing)
 
 
@@ -330,7 +330,7 @@ def _labelled(name: str, tree: Hierarchy, own: pa.Array, labels: pa.Array) -> tu
     before = Categories.single(released_labels.leaves(name, tree, own), tree.names)
     spans, index = np.unique(released_labels.below(name, tree, labels), axis=0, return_inverse=True)
     members = [np.arange(first, last + 1) if first >= 0 else np.zeros(0, np.int64) for first, last in spans.tolist()]
-    starts = np.append(0, np.cumsum([len(one) for one in members]))
+    starts = np.append(0, np.cumsum([len(member) for member in members]))
     after = Categories.of(np.concatenate(members), starts, tree.names)
     return (before, replace(after, index=after.index[index.ravel()])), str
 
@@ -384,7 +384,7 @@ def _coded(parts: Sequence[pa.Array]) -> tuple[list[str], list[npt.NDArray[np.in
     order: list[str] = []
     if pa.types.is_dictionary(parts[0].type):
         order = parts[0].dictionary.cast(pa.string()).to_pylist()
-    plain = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in parts]
+    plain = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     kind = pa.string() if pa.types.is_boolean(plain[0].type) else plain[0].type
     whole = joined([one.cast(kind) for one in plain])
     distinct = pc.unique(whole).drop_null()
@@ -393,4 +393,4 @@ def _coded(parts: Sequence[pa.Array]) -> tuple[list[str], list[npt.NDArray[np.in
     rank = {name: i for i, name in enumerate(dict.fromkeys([*order, *names]))}
     place = np.append(np.array([rank[name] for name in names], np.int64), -1)
     codes = place[pc.index_in(whole, value_set=values).fill_null(len(values)).to_numpy(zero_copy_only=False)]
-    return list(rank), np.split(codes, np.cumsum([len(one) for one in parts])[:-1])
+    return list(rank), np.split(codes, np.cumsum([len(part) for part in parts])[:-1])

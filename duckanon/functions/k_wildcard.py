@@ -53,4 +53,4 @@ def assign(records: Records, content: Hashes, k: int) -> tuple[list[int], Labels
 def _least(kinds: Sequence[Mapping[str, Any]]) -> int:
     from duckanon.engines.kanon.wildcard_check import least_possible
 
-    return least_possible([(tuple(one["own"]), tuple(one["shown"]), one["many"]) for one in kinds])
+    return least_possible([(tuple(kind["own"]), tuple(kind["shown"]), kind["many"]) for kind in kinds])

@@ -88,7 +88,11 @@ class Coarser(Request):
             f"UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false))) AS {ROW})"
         )
         handed = struct({name: cell.handed for name, cell in cells.cells.items()})
-        levels = struct({one.name: one.rows for one in self.how.hierarchies}) if self.how.hierarchies else "NULL"
+        levels = (
+            struct({hierarchy.name: hierarchy.rows for hierarchy in self.how.hierarchies})
+            if self.how.hierarchies
+            else "NULL"
+        )
         return Release(
             source=self.within,
             cells=list(cells.cells.values()),
@@ -231,7 +235,7 @@ def _band_cells(bands: Bands, cells: pa.Array, values: pa.Array | None, weight: 
         if pc.any(lost).as_py():
             raise InvalidInput(bands.outside)
         parts.append(number)
-    numbers = pa.concat_arrays([one.cast(pa.int64()) for one in parts])
+    numbers = pa.concat_arrays([part.cast(pa.int64()) for part in parts])
     null = numbers.is_null().to_numpy(zero_copy_only=False)
     coded = banded_attribute(bands.name, numbers.fill_null(0).to_numpy(), null, weight)
     first, last, own = np.split(coded.codes.astype(np.int32), [len(low), 2 * len(low)])

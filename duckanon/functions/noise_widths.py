@@ -32,7 +32,7 @@ def _width(noise: Any, weights: Any, cells: Any) -> pa.Array:
         return pa.array([], pa.float64())
     counts = np.asarray(cells)
     told = {int(one): _width_of(noise[0].as_py(), weights[0].as_py(), int(one)) for one in np.unique(counts)}
-    return pa.array([told[int(one)] for one in counts], pa.float64())
+    return pa.array([told[int(count)] for count in counts], pa.float64())
 
 
 @lru_cache(20_000)
@@ -55,14 +55,14 @@ def _quotient_end(
 
     if len(above) == 0:
         return pa.array([], pa.float64())
-    counts = np.stack([np.asarray(one) for one in cells], axis=1)
+    counts = np.stack([np.asarray(cell) for cell in cells], axis=1)
     numbers, divisors, off = (np.asarray(one, dtype=np.float64) for one in (above, below, more))
     found = np.zeros(len(counts))
     kinds, places = np.unique(counts, axis=0, return_inverse=True)
     places = places.reshape(-1)
-    for at, one in enumerate(kinds):
+    for at, kind in enumerate(kinds):
         met = places == at
-        widths = _widths_of(noise[0].as_py(), values[0].as_py(), tuple(map(int, one)))
+        widths = _widths_of(noise[0].as_py(), values[0].as_py(), tuple(map(int, kind)))
         ends = quotient_ends(numbers[met], divisors[met], widths, float(Fraction(unit[0].as_py())), off[met])
         found[met] = ends[side[0].as_py() == "high"]
     return pa.array(found)

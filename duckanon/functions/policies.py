@@ -293,10 +293,10 @@ def _stored_bounds(name: str, ends: Sequence[str], kind: str) -> tuple[str, ...]
     """Bounds as the policy has them: times of a type with a time zone in UTC, others without what zone they have."""
     if kind not in _TIMES:
         return tuple(ends)
-    times = [datetime.fromisoformat(one) if ":" in one else date.fromisoformat(one) for one in ends]
+    times = [datetime.fromisoformat(end) if ":" in end else date.fromisoformat(end) for end in ends]
     if kind != _ZONED:
-        return tuple(str(one.replace(tzinfo=None) if isinstance(one, datetime) else one) for one in times)
-    zoned = [one for one in times if isinstance(one, datetime) and one.tzinfo is not None]
+        return tuple(str(time.replace(tzinfo=None) if isinstance(time, datetime) else time) for time in times)
+    zoned = [time for time in times if isinstance(time, datetime) and time.tzinfo is not None]
     if len(zoned) < len(times):
         raise InvalidInput(
             f'The bounds of "{name}", which has a time zone, must be times with an offset, as in bounds := '

@@ -26,7 +26,7 @@ def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
 
     given: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
     """
-    found: dict[str, Any] = dict.fromkeys(one.name for one in functions()["protect"].arguments[1:])
+    found: dict[str, Any] = dict.fromkeys(argument.name for argument in functions()["protect"].arguments[1:])
     found |= checked("protect", {name: one for name, one in given.items() if one is not None and name != "tbl"})
     found |= {name: list(found[name] or ()) for name in LISTS}
     found |= {name: None if found[name] is None else written(found[name]) for name in _AMOUNTS}
@@ -40,7 +40,7 @@ def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
 
 def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
     """The terms as fields of Policy."""
-    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in terms.items()}
+    found: dict[str, Any] = {name: tuple(term) if isinstance(term, list) else term for name, term in terms.items()}
     for name in _AMOUNTS:
         if name in found:
             found[name] = epsilon(found[name], name)
@@ -100,7 +100,7 @@ def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:
     # A MAP comes as a list of pairs.
     pairs = list(given.items()) if isinstance(given, Mapping) else given
     found: dict[Any, Any] = {None: None}
-    if isinstance(pairs, list) and all(isinstance(one, tuple) and len(one) == 2 for one in pairs):
+    if isinstance(pairs, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         found = dict(pairs)
     if not all(isinstance(name, str) for name in found):
         raise InvalidInput(f"{argument} must say something for each column, as in {argument} := {example}.")
@@ -188,10 +188,10 @@ def _bounds(given: object) -> dict[str, list[str]]:
             continue
         times = [_time(each) for each in one] if isinstance(one, list | tuple) else []
         if len(times) == 2 and None not in times:
-            found[name] = _of_times(name, [str(each) for each in times])
+            found[name] = _of_times(name, [str(time) for time in times])
             continue
         numbers = [rational(_number(each)) for each in one] if isinstance(one, list | tuple) else []
-        whole = [each for each in numbers if each is not None]
+        whole = [number for number in numbers if number is not None]
         if (
             len(whole) not in (2, 3)
             or len(whole) != len(numbers)

@@ -58,7 +58,7 @@ def _quotient_end(side: Any, form: Any, weights: Any, divisors: Any, *quotient: 
             first, second = widths.of(one, _numbers(weights)), widths.of(other, _numbers(divisors))
             known[key] = widths.quotient(first, second)
         found.append(known[key])
-    above, below, off = (np.asarray(one, dtype=np.float64) for one in numbers)
+    above, below, off = (np.asarray(number, dtype=np.float64) for number in numbers)
     ends = quotient_ends(above, below, list(np.array(found).T), off, widths.factor)
     return pa.array(ends[side[0].as_py() == "high"])
 

@@ -76,7 +76,7 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
 def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     """A k-anonymous table: the first one, or within it; and tables of numbers must follow from it."""
     copies = [one for one in candidate.earlier if one.kind == "records"]
-    if any(one.content == candidate.content or is_within(con, candidate, one) for one in copies):
+    if any(copy.content == candidate.content or is_within(con, candidate, copy) for copy in copies):
         return
     _check_elsewhere(candidate)
     if copies:
@@ -105,8 +105,8 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
     terms, copies = candidate.terms, [one for one in candidate.earlier if one.kind == "records"]
     if any(follows(candidate, one) for one in candidate.earlier):
         return
-    for one in copies:
-        if one.same and one.copy and is_computed(con, candidate.read, candidate.of, one.copy, one.columns):
+    for copy in copies:
+        if copy.same and copy.copy and is_computed(con, candidate.read, candidate.of, copy.copy, copy.columns):
             return
     check_values_unknown(candidate)
     _check_elsewhere(candidate)
@@ -241,7 +241,7 @@ def _check_alone(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: 
         return
     terms, ways = candidate.terms, []
     for name in terms.variables:
-        fewer = replace(terms, variables=tuple(one for one in terms.variables if one != name))
+        fewer = replace(terms, variables=tuple(variable for variable in terms.variables if variable != name))
         if fewer.variables and not _problems(con, replace(candidate, terms=fewer), False):
             ways.append(name)
     way = f"Without {' or '.join(ways)} it would be safe" if ways else "Leave columns out, or make their values coarser"
@@ -290,7 +290,7 @@ def _alike(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequen
     for name in columns:
         if fold(name) not in sensitive:
             continue
-        others = [one for one in columns if family(levels, fold(one)) != family(levels, fold(name))]
+        others = [column for column in columns if family(levels, fold(column)) != family(levels, fold(name))]
         own = identifier(name)
         # NULL is a value of its own.
         one_value = (
@@ -424,8 +424,8 @@ def _what(policy: Policy) -> str:
 
 
 def _names(publications: Sequence[Earlier]) -> str:
-    return ", ".join(one.name for one in publications)
+    return ", ".join(publication.name for publication in publications)
 
 
 def _folded(names: Iterable[str]) -> set[str]:
-    return {fold(one) for one in names}
+    return {fold(name) for name in names}

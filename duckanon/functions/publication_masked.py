@@ -37,7 +37,7 @@ def _check_columns(candidate: Candidate, more: Sequence[str], way: str) -> None:
     """Check the columns of a release. more: those beside variables; way: how to get a release with these."""
     terms = candidate.terms
     wanted = [*terms.variables, *more]
-    if {fold(one) for one in candidate.columns} != {fold(one) for one in wanted}:
+    if {fold(column) for column in candidate.columns} != {fold(one) for one in wanted}:
         raise InvalidInput(f"The release must have the columns {', '.join(wanted)} and no others: {way}.")
     kinds = {fold(name): kind for name, kind in candidate.columns.items()}
     for name in terms.variables:
@@ -63,7 +63,7 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
     if terms.summed:
         check_summed(con, candidate)
     made = form(con, candidate.release, candidate.columns, terms.variables)
-    found = [cell for one in made.margins for cell in _cells(con, candidate, one)]
+    found = [cell for margin in made.margins for cell in _cells(con, candidate, margin)]
     wrong = sum(not is_right for is_right in found)
     if wrong:
         raise InvalidInput(

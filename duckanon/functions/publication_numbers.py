@@ -75,7 +75,7 @@ def check_publishable(candidate: Candidate) -> None:
 def _check_columns(candidate: Candidate) -> None:
     check_publishable(candidate)
     terms = candidate.terms
-    if {fold(one) for one in candidate.columns} != {fold(one) for one in (*terms.columns, terms.value or "")}:
+    if {fold(column) for column in candidate.columns} != {fold(one) for one in (*terms.columns, terms.value or "")}:
         raise InvalidInput(
             f"The release must have the columns {', '.join([*terms.columns, terms.value or ''])} and no others: every "
             f"column beside value must be in variables or given, and be named as in {candidate.label}."

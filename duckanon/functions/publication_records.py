@@ -68,7 +68,7 @@ def is_coarser(
     name, columns = release
     cells = cells_of(con, qi, columns, source, name, {})
     taken = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
-    hidden = [one for one in columns if fold(one) not in taken]
+    hidden = [column for column in columns if fold(column) not in taken]
     _make_classes(con, _CLASSES, name, cells)
     return _joins(con, cells, hidden, name, *first)
 
@@ -116,7 +116,7 @@ def is_computed(
     con: duckdb.DuckDBPyConnection, columns: Sequence[str], of: str, copy: str, shown: Sequence[str]
 ) -> bool:
     """Whether counts by some columns follow from a k-anonymous copy: it shows them as they are, of every record."""
-    if not {fold(one) for one in columns} <= {fold(one) for one in shown}:
+    if not {fold(column) for column in columns} <= {fold(one) for one in shown}:
         return False
     keys = ", ".join(map(identifier, columns)) or "1"
     try:

@@ -84,7 +84,7 @@ def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
 def check_values_unknown(candidate: Candidate) -> None:
     """Raises InvalidInput where sums of a column meet other publications about that column's values."""
     tables: list[Earlier | Terms] = [*candidate.earlier, candidate.terms]
-    named = {fold(name) for one in tables for name in (*one.given, *one.variables)}
+    named = {fold(name) for table in tables for name in (*table.given, *table.variables)}
     if candidate.terms.summed:
         name = candidate.terms.summed[0]
         others = [one.name for one in candidate.earlier if one.summed and fold(one.summed[0]) == fold(name)]
@@ -99,7 +99,7 @@ def check_values_unknown(candidate: Candidate) -> None:
                 f"{candidate.name} is not published: a k-anonymous table is published ({', '.join(copies)}), and sums "
                 "are not proven safe together with it."
             )
-    for name in (name for one in tables for name in one.summed):
+    for name in (name for table in tables for name in table.summed):
         if fold(name) in named:
             raise InvalidInput(
                 f'{candidate.name} is not published: "{name}" would be summed in one table and identify the cells '
@@ -129,11 +129,11 @@ def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form)
     if any(one.hidden and not one.units for one in found.values()):
         raise InvalidInput("A cell whose sum is zero is suppressed: publish what suppress gives, which shows zeros.")
     cells = Cells.of(form, list(found))
-    hidden = np.array([found[one].hidden for one in cells.numbers])
+    hidden = np.array([found[number].hidden for number in cells.numbers])
     if candidate.totals:
         # Where noisy counts are sold, epsilon bounds what is paid for, and totals count as known.
-        inside = {one.nodes for one in form.tables}
-        hidden &= [tuple(names for names, _ in one) in inside for one in cells.numbers]
+        inside = {table.nodes for table in form.tables}
+        hidden &= [tuple(names for names, _ in number) in inside for number in cells.numbers]
     joint = _joint(con, candidate, form, cells) if len(form.tables) > 1 else None
     _check_open(
         candidate, hidden, _problem(candidate.policy.small, cells, list(map(found.__getitem__, cells.numbers)), joint)

@@ -87,8 +87,8 @@ class Joint:
     def __init__(self, con: duckdb.DuckDBPyConnection, candidate: Candidate, tables: Sequence[Earlier | Terms]) -> None:
         self._con, self._policy = con, candidate.policy
         self._looked_up, self._levels = candidate.looked_up, candidate.levels
-        self._width = max(one.width for one in tables)
-        named = {fold(name): name for one in tables for name in (*one.given, *one.variables)}
+        self._width = max(table.width for table in tables)
+        named = {fold(name): name for table in tables for name in (*table.given, *table.variables)}
         self.names = tuple(named.values())
         self._folded = tuple(named)
         unit = candidate.policy.privacy_unit
@@ -98,7 +98,7 @@ class Joint:
             f"system.main.dense_rank() OVER (ORDER BY v{at} ASC NULLS LAST) - 1 AS v{at}"
             for at in range(len(self.names))
         )
-        columns = list(dict.fromkeys(one.perturbation.key for one in tables if one.perturbation is not None))
+        columns = list(dict.fromkeys(table.perturbation.key for table in tables if table.perturbation is not None))
         keys = "".join(f", CAST({key_sql(name)[1]} AS BIGINT) AS k{at}" for at, name in enumerate(columns))
         self._readers = Readers(con, candidate, _JOINT, self._folded, columns)
         con.execute(
@@ -313,4 +313,4 @@ def family(levels: Mapping[str, str], name: str) -> str:
 
 
 def _folds(names: Iterable[str]) -> set[str]:
-    return {fold(one) for one in names}
+    return {fold(name) for name in names}

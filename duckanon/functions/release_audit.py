@@ -117,7 +117,7 @@ class NextTables(_About):
         forms = asked["candidates"]
         if forms is not None and (not isinstance(forms, list) or not forms):
             raise InvalidInput("candidates must be a list of tables, as in candidates := [{vars: ['age']}].")
-        found = None if forms is None else tuple(_form(one, "candidates") for one in forms)
+        found = None if forms is None else tuple(_form(form, "candidates") for form in forms)
         return cls(of=asked["of"], candidates=found)
 
     def query(self) -> str:

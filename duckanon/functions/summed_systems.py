@@ -41,7 +41,7 @@ class Cells:
         """Raises InvalidInput unless these are all cells of its tables with their totals, and not too many."""
         from duckanon.engines.suppression.system import Layout
 
-        sides = [sorted({one[d] for one in places}, key=_in_order) for d in range(len(form.dimensions))]
+        sides = [sorted({place[d] for place in places}, key=_in_order) for d in range(len(form.dimensions))]
         made = [_dimension(lists, side) for lists, side in zip(form.dimensions, sides, strict=True)]
         tables = [
             [

@@ -74,10 +74,10 @@ def _layout(request: Suppress, dimensions: pa.Scalar) -> Layout:
     from duckanon.engines.suppression.system import Layout
 
     made, kept = [], []
-    for crossed, one in zip(request.crossed, dimensions.values, strict=True):
-        nodes = integers(one["tables"].values.field("node"))
-        has = np.array(one["tables"].values.field("has").to_pylist(), dtype=bool)
-        made.append(_dimension(crossed.lists[0][-1], one["chains"].values, int(nodes.max()) + 1))
+    for crossed, value in zip(request.crossed, dimensions.values, strict=True):
+        nodes = integers(value["tables"].values.field("node"))
+        has = np.array(value["tables"].values.field("has").to_pylist(), dtype=bool)
+        made.append(_dimension(crossed.lists[0][-1], value["chains"].values, int(nodes.max()) + 1))
         kept.append([np.unique(nodes[has[:, t]]) for t in range(has.shape[1])])
     tables = list(zip(*kept, strict=True))
     if sum(float(np.prod([float(len(nodes)) for nodes in table])) for table in tables) > _MOST_CELLS:

@@ -63,7 +63,7 @@ class Form:
     @property
     def tables(self) -> list[Margin]:
         """The margins that have no parts: each is the inside of a table, whose totals are the others within it."""
-        return [one for one in self.margins if not one.total]
+        return [margin for margin in self.margins if not margin.total]
 
 
 def weighted(weight: str, value: str | None, digits: int) -> str:
@@ -128,7 +128,7 @@ def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bo
 
     in_answer: whether variables come in the order of the answer's columns, which has those of a dimension together.
     """
-    if len({len(one) for one in levels}) != 1:
+    if len({len(level) for level in levels}) != 1:
         raise _no_levels()
     groups = _groups(levels)
     order = [at for group in groups for at in group]

@@ -168,7 +168,7 @@ class TableBounds(Request):
         asked = cls.checked(given)
         tables = _tables(asked["tables"])
         named: dict[str, str] = {}
-        for name in (name for one in tables for name in one.columns):
+        for name in (name for table in tables for name in table.columns):
             named.setdefault(fold(name), name)
         order = list(named)
         target = asked["target"]
@@ -196,10 +196,10 @@ class TableBounds(Request):
             f"FROM (DESCRIBE FROM system.main.query_table({literal(one.tbl or '')})))"
             for one in self.tables
         ]
-        cells = [self._cells(at, one) for at, one in enumerate(self.tables)]
+        cells = [self._cells(at, table) for at, table in enumerate(self.tables)]
         levels = [self._levels(place) for place in range(len(self.variables))]
         sizes = ", ".join(f"(SELECT system.main.count(*) FROM _dk_levels_{place})" for place in range(len(levels)))
-        packed = ", ".join(self._packed(at, one) for at, one in enumerate(self.tables))
+        packed = ", ".join(self._packed(at, table) for at, table in enumerate(self.tables))
         names = {place: identifier(self.variables[place]) for place in self.target}
         return fill(
             "table_bounds",
@@ -271,7 +271,7 @@ class TableBounds(Request):
 
     def _levels(self, place: int) -> str:
         """The CTE of a variable's values, numbered in their order."""
-        shown = [at for at, one in enumerate(self.tables) if place in self.places(one)]
+        shown = [at for at, table in enumerate(self.tables) if place in self.places(table)]
         cells = [f"_dk_cells_{at}{f' WHERE a{place}' if self.tables[at].suppressed else ''}" for at in shown]
         union = " UNION ".join(f"SELECT DISTINCT k{place} AS value FROM {one}" for one in cells)
         return (
@@ -393,8 +393,8 @@ def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Ar
     coded = with_levels(request.variables, levels.as_py(), map(request.places, request.tables), read)
     released = [
         found
-        for table, places, one in zip(request.tables, coded.places, coded.cells, strict=True)
-        for found in _released(table, places, one, total, coded.sizes)
+        for table, places, cell in zip(request.tables, coded.places, coded.cells, strict=True)
+        for found in _released(table, places, cell, total, coded.sizes)
     ]
     found = table_bounds(Releases(coded.sizes, tuple(released), request.n, coded.names), request.target)
     disclosed = (found.lower >= 1) & (found.upper < request.small)

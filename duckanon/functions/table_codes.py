@@ -58,7 +58,7 @@ def with_levels(
 ) -> Coded:
     """The same where each level of a column of codes is a variable. Raises InvalidInput for codes without a place."""
     found = _Levels(list(names), list(sizes))
-    own = [list(one) for one in places]
+    own = [list(place) for place in places]
     used: dict[tuple[int, Codes], set[str | None]] = {}
     for where, cells in zip(own, tables, strict=True):
         for tree in cells.trees:

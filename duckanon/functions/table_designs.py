@@ -117,7 +117,7 @@ def _designs(progress: Progress, request: TableDesigns, cells: pa.Scalar) -> pa.
     codes = integers(packed.field("codes").flatten()).reshape(-1, len(names)).T
     counts = integers(packed.field("n"))
     # Cells without records are used for the variables' values alone.
-    levels = [int(one.max()) + 1 for one in codes]
+    levels = [int(code.max()) + 1 for code in codes]
     some = counts > 0
     table = CrossTable(np.ascontiguousarray(codes[:, some]), levels, counts[some])
     search = Search(

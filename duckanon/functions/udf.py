@@ -200,10 +200,10 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
     name = columns[0][0].as_py()
     called = functions()[name]
     try:
-        given = [_python(one[0]) for one in columns[1:]]
+        given = [_python(column[0]) for column in columns[1:]]
         place: Mapping[str, Any] = given.pop(0) if called.asks_policy else {}
         given[:1] = given[0] if given else []
-        arguments: Mapping[str, Any] = dict(zip((one.name for one in called.arguments), given, strict=True))
+        arguments: Mapping[str, Any] = dict(zip((argument.name for argument in called.arguments), given, strict=True))
         unit = _AskedUnit(privacy_unit, place)
         if called.asks_policy:
             arguments = unit.without_owner(from_policy(name, arguments, unit.column))
