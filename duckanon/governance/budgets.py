@@ -44,7 +44,7 @@ def cap_of_edition(policies: Iterable[Policy]) -> Fraction | None:
 
     The cap of one table holds for its whole population: a question about another table costs the same persons.
     """
-    return min((one.per_edition for one in policies if one.per_edition is not None), default=None)
+    return min((policy.per_edition for policy in policies if policy.per_edition is not None), default=None)
 
 
 def left_of_edition(population: Population, policies: Iterable[Policy]) -> Fraction | None:

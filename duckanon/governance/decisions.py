@@ -273,8 +273,8 @@ def _gone_like(
     location: Location, columns: Sequence[str], state: LedgerState, there: frozenset[Identity]
 ) -> Location | None:
     """A protected table of the schema that is not there, of whose policy a table has all columns; None without one."""
-    policies = (one for one in state.tables.values() if one.location.identity[0] == location.identity[0])
-    gone = (one for one in policies if one.location.identity not in there)
+    policies = (table for table in state.tables.values() if table.location.identity[0] == location.identity[0])
+    gone = (policy for policy in policies if policy.location.identity not in there)
     return next((one.location for one in gone if is_like_one_of(columns, [one.policy.columns])), None)
 
 
@@ -358,7 +358,7 @@ def _settled(location: Location, terms: Mapping[str, Any], state: LedgerState) -
     """The policy that `terms` give, with its population and its budget filled in."""
     name = terms.get("population") or state.members.get(location.identity) or location.label
     # Names that differ in case only are one population, with one budget.
-    name = next((one for one in state.populations if fold(one) == fold(name)), name)
+    name = next((population for population in state.populations if fold(population) == fold(name)), name)
     known = state.populations.get(name)
     budget = terms.get("epsilon") or (known.epsilon if known is not None else None)
     if budget is None:

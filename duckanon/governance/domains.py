@@ -184,7 +184,7 @@ class Domains:
         opened, theirs = self._looked_up(column, source, state)
         folded = [fold(one) for one in policy.hierarchy]
         above = policy.hierarchy[: folded.index(fold(column))] if fold(column) in folded else ()
-        sources = {fold(one): each for one, each in policy.domains.items()}
+        sources = {fold(one): domain for one, domain in policy.domains.items()}
         named = {one: self._beside(opened, one, sources.get(fold(one)), state) for one in above}
         columns = {one: each for one, each in named.items() if each is not None} | {column: theirs}
         kinds = {one: self._types[fold(one)] for one in columns}
@@ -297,7 +297,7 @@ def _check_found(column: str, kind: str, policy: Policy) -> None:
 
 def _listed(columns: Iterable[str]) -> str:
     """Columns in SQL, with commas between them."""
-    return ", ".join(quoted([one]) for one in columns)
+    return ", ".join(quoted([column]) for column in columns)
 
 
 def _number(cursor: duckdb.DuckDBPyConnection, query: str) -> int:

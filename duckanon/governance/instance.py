@@ -169,9 +169,9 @@ class Governance:
         """Every protected table: its database, its policy, and the remaining budget of its population."""
         found = []
         for database, state in self.states().items():
-            for one in sorted(state.tables.values(), key=lambda one: one.location.label):
-                budget = state.populations[one.policy.population].budget
-                found.append((database, one, budget.remaining if budget is not None else Fraction(0)))
+            for table in sorted(state.tables.values(), key=lambda one: one.location.label):
+                budget = state.populations[table.policy.population].budget
+                found.append((database, table, budget.remaining if budget is not None else Fraction(0)))
         return found
 
     def lines(self) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ class Governance:
         found = []
         for database, state in self.states().items():
             for name, population in sorted(state.populations.items()):
-                standing = [one for one in state.tables.values() if one.policy.population == name]
+                standing = [table for table in state.tables.values() if table.policy.population == name]
                 tables = sorted(one.location.label for one in standing)
                 if population.budget is not None and tables:
                     found.append(
@@ -300,9 +300,9 @@ def _check_unit(standing: TablePolicy, person: str | None) -> None:
 
 def _neighbours(state: LedgerState, population: Population) -> str:
     """The pairs of histories for which what is spent of a budget bounds what all releases together disclose."""
-    tables = [one for one in state.tables.values() if one.policy.population == population.name]
+    tables = [table for table in state.tables.values() if table.policy.population == population.name]
     # A linked table's unit is that of the table at the end of its links, which is named already where it is protected.
-    named = [one.policy for one in tables if not one.policy.is_linked] or [one.policy for one in tables]
+    named = [table.policy for table in tables if not table.policy.is_linked] or [table.policy for table in tables]
     units = sorted({one.unit_in_words for one in named if one.unit_in_words is not None})
     said = f"all records of one {' or '.join(units)}, added or removed" if units else "one record, added or removed"
     if population.of_records:

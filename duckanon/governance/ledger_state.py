@@ -254,7 +254,7 @@ class LedgerState:
 
     def policies_of(self, population: str) -> list[Policy]:
         """The policies of a population's protected tables."""
-        return [one.policy for one in self.tables.values() if one.policy.population == population]
+        return [table.policy for table in self.tables.values() if table.policy.population == population]
 
     def allotment(self, who: str, population: str) -> Budget | None:
         """What a user may spend of a population's budget, and has spent; None if the user has no such limit."""
@@ -311,11 +311,11 @@ class LedgerState:
 
     def linked_to(self, parent: Identity) -> list[str]:
         """The protected tables whose links lead to a table, in order."""
-        ends = {one.location.label: one.policy.links for one in self.tables.values()}
+        ends = {table.location.label: table.policy.links for table in self.tables.values()}
         return sorted(
             label
             for label, links in ends.items()
-            if any((one.parent.schema, one.parent.object) == parent for one in links)
+            if any((link.parent.schema, link.parent.object) == parent for link in links)
         )
 
     def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:

@@ -202,7 +202,7 @@ def _column(parent: _Parent, stored: Stored, column: str) -> str:
 def _check_key(link: Link, parent: _Parent, stored: Stored) -> None:
     if is_key(stored, link.parent_columns):
         return
-    table, columns = parent.location.written, ", ".join(spelled([one]) for one in link.parent_columns)
+    table, columns = parent.location.written, ", ".join(spelled([column]) for column in link.parent_columns)
     are = "is no key" if len(link.parent_columns) == 1 else "are no key"
     raise InvalidInput(
         f"{parent.told(link.parent_columns)} {are}, so a record could have several owners: ALTER TABLE {table} ADD "

@@ -68,7 +68,7 @@ class Design:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the attributes."""
-        return (*self.keys, *(one.column for one in self.numbers))
+        return (*self.keys, *(number.column for number in self.numbers))
 
     def number(self, table: Table) -> PreparedNumber | None:
         """The number of a table, if it has one."""
@@ -79,7 +79,7 @@ class Design:
         """As it is planned and estimated: the cells of values outside are measured, and no error is looked at there."""
         from duckanon.engines.marginals.workload import Workload
 
-        parts = [1 for _ in self.keys] + [one.steps for one in self.numbers]
+        parts = [1 for _ in self.keys] + [number.steps for number in self.numbers]
         inside = [*self.sizes] + [OF_NUMBER - 1 for _ in self.numbers]
         return Workload(self.shape, self.tables, (Fraction(1),) * len(self.tables), tuple(inside), tuple(parts))
 
@@ -154,7 +154,7 @@ class Design:
         return {
             "keys": self.keys,
             "sizes": self.sizes,
-            "numbers": [[one.column, one.low, one.step, one.steps] for one in self.numbers],
+            "numbers": [[number.column, number.low, number.step, number.steps] for number in self.numbers],
             "tables": self.tables,
             "measured": [[table, written(variance)] for table, variance in self.measured.items()],
             **({"looked_up": dict(self.looked_up)} if self.looked_up else {}),

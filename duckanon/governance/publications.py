@@ -402,24 +402,24 @@ def _check_name(source: Location, state: LedgerState) -> None:
 
 
 def _of(location: Location, state: LedgerState) -> list[Publication]:
-    found = [one for one in state.publications.values() if one.of.identity == location.identity]
+    found = [publication for publication in state.publications.values() if publication.of.identity == location.identity]
     return sorted(found, key=lambda one: one.number)
 
 
 def _elsewhere(location: Location, state: LedgerState) -> list[str]:
     population = state.members[location.identity]
     return [
-        one.name
-        for one in state.publications.values()
-        if state.members[one.of.identity] == population and one.of.identity != location.identity
+        publication.name
+        for publication in state.publications.values()
+        if state.members[publication.of.identity] == population and publication.of.identity != location.identity
     ]
 
 
 def _sold(location: Location, state: LedgerState) -> bool:
     """Whether the population has, or had, releases with noise: then readers are assumed to know every row's total."""
     name = state.members[location.identity]
-    tables = [one for one in state.tables.values() if one.policy.population == name]
-    return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in tables)
+    tables = [table for table in state.tables.values() if table.policy.population == name]
+    return state.populations[name].charges > 0 or any(table.policy.per_query is not None for table in tables)
 
 
 def _basis(

@@ -136,11 +136,15 @@ def _take_in(con: duckdb.DuckDBPyConnection, database: str, lines: Sequence[Line
 
 def _closing(state: LedgerState, tables: set[str]) -> list[Line]:
     """The lines that close whatever needs a table of the schema that is not there."""
-    copies = [one for one in state.publications.values() if not one.withdrawn and fold(one.name) not in tables]
+    copies = [
+        publication
+        for publication in state.publications.values()
+        if not publication.withdrawn and fold(publication.name) not in tables
+    ]
     policies = [
-        one
-        for one in state.tables.values()
-        if not {fold(domain.table) for domain in one.domains.values() if domain.table} <= tables
+        table
+        for table in state.tables.values()
+        if not {fold(domain.table) for domain in table.domains.values() if domain.table} <= tables
     ]
     lost: list[Publication | TablePolicy] = [*copies, *policies]
     return [_closed(state, number, one) for number, one in enumerate(lost, state.number + 1)]

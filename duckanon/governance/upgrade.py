@@ -82,7 +82,7 @@ def _upgraded(con: duckdb.DuckDBPyConnection, database: str, path: Path) -> Upgr
     schema, identity = schema_of(database), uuid4().hex
     rows = con.execute(f"SELECT action, {', '.join(_COLUMNS)} FROM {schema}.ledger ORDER BY number ASC").fetchall()
     charges = [dict(zip(_COLUMNS, row[1:], strict=True)) for row in rows if row[0] == "charge"]
-    lines = [_charge(number, one) for number, one in enumerate(charges, 1)]
+    lines = [_charge(number, charge) for number, charge in enumerate(charges, 1)]
     with one_moment(con):
         con.execute(f"CREATE SCHEMA {OLD}")
         for name in sorted(tables):
