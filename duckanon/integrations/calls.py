@@ -103,7 +103,7 @@ def as_options(sentence: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         texts = [one.replace("''", "'") for one in _TEXT.findall(found[2])]
-        value = ",".join(one if _PLAIN.fullmatch(one) else '"' + one.replace('"', '""') + '"' for one in texts)
+        value = ",".join(text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '""') + '"' for text in texts)
         return f"--{found[1].replace('_', '-')} {shlex.quote(value) if texts else found[2]}"
 
     return _OPTION_AS_NAME.sub(r"\1", _ARGUMENT.sub(option, sentence))
@@ -133,7 +133,7 @@ def call(function: str, *given: object, **named: object) -> str:
 
     Arguments without a default may be given by name, too: they stand first, in the function's order.
     """
-    rest = [one.name for one in functions()[function].arguments if one.default is None][len(given) :]
+    rest = [argument.name for argument in functions()[function].arguments if argument.default is None][len(given) :]
     first = arguments(*given, *(named.pop(name) for name in rest if name in named))
     options = arguments(**named)
     return f"FROM {function}(\n  {first},\n  {options}\n)" if options else f"FROM {function}({first})"

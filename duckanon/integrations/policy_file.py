@@ -109,12 +109,12 @@ def _parents(said: Mapping[str, Any]) -> set[Identity]:
     """The tables to which a table's link leads."""
     link = said.get("link", {})
     columns = [parts_of_column(one) for one in link.values() if isinstance(one, str)] if isinstance(link, dict) else []
-    return {identity(spelled(one[:-1])) for one in columns if len(one) > 1}
+    return {identity(spelled(column[:-1])) for column in columns if len(column) > 1}
 
 
 def _call(function: str, arguments: Mapping[str, Any]) -> str:
     """A call in SQL: required arguments by their place, the others by name."""
-    required = {one.name for one in functions()[function].arguments if one.required}
+    required = {argument.name for argument in functions()[function].arguments if argument.required}
     said = [
         _in_sql(one) if name in required else f"{name} := {_in_sql(one)}"
         for name, one in sorted(arguments.items(), key=lambda each: each[0] not in required)
@@ -180,7 +180,11 @@ def _table(name: str, said: Any, populations: Mapping[str, Any]) -> dict[str, An
     where = f"[tables.{key(name)}]"
     if not isinstance(said, dict):
         raise InvalidInput(f'{where} must say a policy, at least population = "...".')
-    _known(said, [one.name for one in functions()["protect"].arguments[1:] if one.name not in _OF_POPULATION], where)
+    _known(
+        said,
+        [argument.name for argument in functions()["protect"].arguments[1:] if argument.name not in _OF_POPULATION],
+        where,
+    )
     if said.get("population") not in populations:
         raise InvalidInput(f'{where} must name a population of the file, as in population = "residents".')
     domains = {column: _with_null(one) for column, one in _mapping(said, "domains", where).items()}
@@ -253,9 +257,9 @@ def _said(policy: Policy) -> dict[str, Any]:
         if getattr(policy, name) is not None:
             found[name] = _exact(getattr(policy, name))
     if policy.domains:
-        found["domains"] = {column: _domain(one) for column, one in policy.domains.items()}
+        found["domains"] = {column: _domain(domain) for column, domain in policy.domains.items()}
     if policy.bounds:
-        found["bounds"] = {column: list(map(_end, one)) for column, one in policy.bounds.items()}
+        found["bounds"] = {column: list(map(_end, bound)) for column, bound in policy.bounds.items()}
     return found
 
 

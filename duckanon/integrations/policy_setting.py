@@ -150,9 +150,9 @@ class PolicySetting:
     def _left_out(self) -> Iterator[tuple[str, str]]:
         """Tables that are protected and that the file does not name."""
         wanted = set(map(identity, self._file.tables))
-        for one in self.state.tables.values():
-            if one.location.identity not in wanted:
-                written_name = one.location.written
+        for table in self.state.tables.values():
+            if table.location.identity not in wanted:
+                written_name = table.location.written
                 yield written_name, f"it is protected, and only unprotect({literal(written_name)}) ends that."
 
     def _protecting(self) -> list[Step]:

@@ -91,7 +91,7 @@ class Printed:
 
 def _free(names: Sequence[str], known: set[str]) -> str:
     """The first of the names that no category has."""
-    return next((one for one in names if one not in known), names[0])
+    return next((name for name in names if name not in known), names[0])
 
 
 def _apart(heads: Sequence[str]) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class Compared:
         left = {one.lower() for one in apart}
         held = {*columns_before(release), *(one.lower() for one in labelled)}
         columns = [one for one in source if one.lower() in held and one.lower() not in left][:_MOST_COLUMNS]
-        return cls(columns, [one for one in columns if _has_bands(con, name, one, release)])
+        return cls(columns, [column for column in columns if _has_bands(con, name, column, release)])
 
     def call(self, before: str, after: str) -> str:
         """The call of k_utility."""
@@ -100,13 +100,13 @@ def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str]
     if not compared.columns:
         return None
     rows = fetch(con.execute(compared.call(source, name))).records()
-    moved = [(one["columns"][0], one["difference"]) for one in rows if one["measure"] == "total_variation"]
+    moved = [(row["columns"][0], row["difference"]) for row in rows if row["measure"] == "total_variation"]
     changes = [
-        abs(one["difference"])
-        for one in rows
-        if one["measure"] in ("correlation", "cramers_v") and one["difference"] is not None
+        abs(row["difference"])
+        for row in rows
+        if row["measure"] in ("correlation", "cramers_v") and row["difference"] is not None
     ]
-    errors = {one["value"]: one["difference"] for one in rows if one["measure"] == "query_error"}
+    errors = {row["value"]: row["difference"] for row in rows if row["measure"] == "query_error"}
     most = max(moved, key=lambda one: one[1])
     changed = max(changes, default=None)
     return Usefulness(compared.columns, most, changed, errors.get("median"), errors.get("95 %"))

@@ -151,7 +151,7 @@ def _stored(target: exp.Schema) -> Stored:
             if any(isinstance(each.kind, exp.PrimaryKeyColumnConstraint) for each in one.args.get("constraints") or []):
                 keys.append(frozenset([fold(one.name)]))
         elif isinstance(one, exp.PrimaryKey):
-            keys.append(frozenset(fold(each.name) for each in one.expressions))
+            keys.append(frozenset(fold(expression.name) for expression in one.expressions))
     return Stored(columns=columns, keys=tuple(keys))
 
 
@@ -218,7 +218,7 @@ def _quantity(size: Expr) -> str | None:
 
 def _columns(exprs: tuple[Expr, ...]) -> list[str] | None:
     """The names, if all are columns as they stand."""
-    names = [one.name for one in exprs if isinstance(one, Column)]
+    names = [expr.name for expr in exprs if isinstance(expr, Column)]
     return names if len(names) == len(exprs) else None
 
 

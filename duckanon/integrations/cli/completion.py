@@ -59,7 +59,7 @@ class Vocabulary:
         """
         if hasattr(con, "decision"):
             callable_ = [one for one in functions().values() if one.analysts]
-            named = {one.name: ", ".join(each.name for each in one.arguments) for one in callable_}
+            named = {one.name: ", ".join(argument.name for argument in one.arguments) for one in callable_}
             tables = {name: f"{kind} in {schema}" for schema, name, kind in con.execute(_SEEN).fetchall()}
             return cls({}, named, tables, dict(con.execute(_SEEN_COLUMNS).fetchall()))
         queries = (_KEYWORDS, _FUNCTIONS, _TABLES, _COLUMNS)

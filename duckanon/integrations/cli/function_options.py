@@ -72,7 +72,11 @@ def takes(function: str, *, but: Collection[str] = (), required: bool = True) ->
         declared = inspect.signature(command, eval_str=True).parameters.values()
         own = [one for one in declared if one.kind is not one.VAR_KEYWORD]
         left_out = {one.name.rstrip("_") for one in own} | set(but)
-        taken = {one.name: one for one in functions()[function].arguments if not (one.table or one.name in left_out)}
+        taken = {
+            argument.name: argument
+            for argument in functions()[function].arguments
+            if not (argument.table or argument.name in left_out)
+        }
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
@@ -84,7 +88,7 @@ def takes(function: str, *, but: Collection[str] = (), required: bool = True) ->
 
         options = [_parameter(one, function, required and one.default is None) for one in taken.values()]
         parameters = sorted([*options, *(one.replace(kind=one.KEYWORD_ONLY) for one in own)], key=_place)
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run
 

@@ -89,7 +89,11 @@ def release(
 
 def _k(given: Mapping[str, Any]) -> int:
     """The k that is asked for, or the function's default."""
-    return int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
+    return int(
+        given["k"]
+        or next(argument.default for argument in functions()["k_anonymize"].arguments if argument.name == "k")
+        or 0
+    )
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ def grouped(command: Command) -> Command:
         command(**made, **given)
 
     parameters = [part for one in declared for part in _parameters(one, groups.get(one.name))]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return run
 

@@ -114,7 +114,7 @@ def sizes(
             if unit is None:
                 raise InvalidInput("--truth needs --unit: the column that identifies a group.")
             columns = [one[0] for one in con.execute(f"DESCRIBE {query}").fetchall()]
-            hierarchy = [one for one in columns if one not in ("level", "size", "groups", "low", "high")]
+            hierarchy = [column for column in columns if column not in ("level", "size", "groups", "low", "high")]
             persons = reads.other(con, truth, "--truth", source_)
             shown["truth"] = con.sql(call("group_sizes", persons, unit, hierarchy))
         return _plotted("sizes", con, query, **shown)

@@ -150,7 +150,7 @@ def _roles(path: Path) -> dict[str, str]:
     from duckanon.server.users import UserFile
 
     users = UserFile(path)
-    return {name: one.role for name, one in users.read().users.items()} if users.path.exists() else {}
+    return {name: user.role for name, user in users.read().users.items()} if users.path.exists() else {}
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def _new_users(path: Path, file: PolicyFile) -> Iterator[None]:
     from duckanon.server.users import UserFile
 
     known = _roles(path)
-    new = {name: (one.role, asked_password(name)) for name, one in file.users.items() if name not in known}
+    new = {name: (user.role, asked_password(name)) for name, user in file.users.items() if name not in known}
     for name, (_, password) in new.items():
         if not password:
             raise InvalidInput(f"The password of {name} is missing: standard input has one line for each new user.")
@@ -172,7 +172,7 @@ def _new_users(path: Path, file: PolicyFile) -> Iterator[None]:
 
 def _other_users(path: Path, file: PolicyFile) -> list[tuple[str, str]]:
     """The users of a file whose roles the database's users do not have, and the commands that change that."""
-    known, said = _roles(path), {name: one.role for name, one in file.users.items()}
+    known, said = _roles(path), {name: user.role for name, user in file.users.items()}
     found = [
         (name, f"duckanon user add {path} {name} --role {role} asks for the password.")
         for name, role in said.items()

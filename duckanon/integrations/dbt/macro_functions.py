@@ -80,7 +80,7 @@ class MacroFunctions:
         with governance.cursors.cursor() as cursor:
             # The macro policies() is not known to this cursor.
             policies = [one.policy for _, one, _ in governance.policies()] if built else []
-            units = {name for one in policies for name in (one.privacy_unit, one.unit) if name is not None}
+            units = {name for policy in policies for name in (policy.privacy_unit, policy.unit) if name is not None}
             for name, label in built.items():
                 table = quoted((name.catalog, name.schema, name.object))
                 # A table that is not there was not built: dbt says so.
@@ -183,7 +183,7 @@ def _schema(governance: Governance, copies: Mapping[TableName, View]) -> Schema:
     """The tables and views of the databases. Copies of protected tables are treated like views of them."""
     with governance.cursors.cursor() as cursor:
         found = contents(lambda query: cursor.execute(query).fetchall()).schema
-    tables = {name: one for name, one in found.tables.items() if name not in copies}
+    tables = {name: table for name, table in found.tables.items() if name not in copies}
     return replace(found, tables=tables, views={**found.views, **copies})
 
 

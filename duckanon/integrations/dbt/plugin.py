@@ -51,6 +51,6 @@ def _guarding() -> bool:
     known = adapter.get_macro_resolver() if adapter is not None else None
     if known is None:
         return True
-    names = {(one.package_name, one.name) for one in known.macros.values()}
+    names = {(macro.package_name, macro.name) for macro in known.macros.values()}
     ours = {package for package, name in names if name == "duckanon_judge"}
     return any((package, "duckdb__create_table_as") in names for package in ours)

@@ -58,8 +58,8 @@ class Settings:
 
 def _choice(kinds: type[Any], key: str, given: object) -> Any:
     said = _YAML.get(given, given) if isinstance(given, bool) else given
-    if said not in [one.value for one in kinds]:
+    if said not in [kind.value for kind in kinds]:
         raise InvalidInput(
-            f"The duckanon plugin's {key} in profiles.yml is wrong: {one_of([one.value for one in kinds])}."
+            f"The duckanon plugin's {key} in profiles.yml is wrong: {one_of([kind.value for kind in kinds])}."
         )
     return kinds(said)

@@ -104,7 +104,7 @@ class Catalog:
 
     def free(self, schema: str, name: str) -> str:
         """A name that no table of the schema has: `name`, or with a number after it."""
-        taken = {one.name.lower() for one in self.tables.values() if one.schema == schema}
+        taken = {table.name.lower() for table in self.tables.values() if table.schema == schema}
         numbered = (name if i == 1 else f"{name}_{i}" for i in range(1, len(taken) + 2))
         return next(one for one in numbered if one.lower() not in taken)
 

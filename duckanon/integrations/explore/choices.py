@@ -52,7 +52,7 @@ class Choices:
         columns = [table.column(one) for one in found]
         if None in columns:
             raise InvalidInput(f"{name} names a column that the table does not have.")
-        return tuple(one for one in columns if one is not None)
+        return tuple(column for column in columns if column is not None)
 
     def column(self, name: str, table: Table) -> Column | None:
         """One column, or none."""
@@ -155,4 +155,4 @@ class Choices:
 
 
 def names(columns: Sequence[Column]) -> list[str]:
-    return [one.name for one in columns]
+    return [column.name for column in columns]

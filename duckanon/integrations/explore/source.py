@@ -124,4 +124,4 @@ class Source:
             "".join(self.path.suffixes[-2:] if self.file.packed else [self.path.suffix]),
         )
         names = (f"{stem}_{suffix}{'' if i == 1 else f'_{i}'}{end}" for i in range(1, 10_000))
-        return next(self.path.with_name(one) for one in names if not os.path.lexists(self.path.with_name(one)))
+        return next(self.path.with_name(name) for name in names if not os.path.lexists(self.path.with_name(name)))

@@ -108,4 +108,4 @@ class Suppressing:
 
 
 def _listed(columns: Sequence[Column]) -> str:
-    return ", ".join(one.sql for one in columns)
+    return ", ".join(column.sql for column in columns)

@@ -118,7 +118,7 @@ def _legends(above: Any, has_bound: bool) -> None:
     handles, names = above.get_legend_handles_labels()
     if has_bound:
         handles, names = [*handles[1:], handles[0]], [*names[1:], names[0]]
-    above.legend(handles, names, labelcolor=[readable(one.get_color()) for one in handles], **_BESIDE)
+    above.legend(handles, names, labelcolor=[readable(handle.get_color()) for handle in handles], **_BESIDE)
 
 
 def _lines(found: ResultColumns) -> tuple[dict[str, Line], dict[str, Line], Line]:

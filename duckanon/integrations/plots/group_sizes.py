@@ -111,10 +111,10 @@ def _levels(found: ResultColumns, truth: ResultColumns | None) -> dict[int, list
 def _named(level: int, regions: list[_Region]) -> list[_Region]:
     """The regions with names. Where two would have the same name, the names of the regions above are added."""
     if not level:
-        return [replace(one, name="all regions") for one in regions]
-    own = [named(one.key[level - 1 : level]) for one in regions]
-    whole = own if len(set(own)) == len(own) else [named(one.key[:level]) for one in regions]
-    return [replace(one, name=name) for one, name in zip(regions, whole, strict=True)]
+        return [replace(region, name="all regions") for region in regions]
+    own = [named(region.key[level - 1 : level]) for region in regions]
+    whole = own if len(set(own)) == len(own) else [named(region.key[:level]) for region in regions]
+    return [replace(region, name=name) for region, name in zip(regions, whole, strict=True)]
 
 
 def _true(truth: ResultColumns, hierarchy: list[str], most: int) -> dict[tuple[int, tuple[Any, ...], int], int]:
@@ -157,7 +157,7 @@ def _level(part: Any, level: int, regions: list[_Region]) -> None:
 
 def _steep(regions: list[_Region]) -> bool:
     """Whether the numbers of groups are so far apart that their axis is logarithmic."""
-    values = [value for one in regions for value in (*one.groups, *one.high, *(one.truth or ()))]
+    values = [value for region in regions for value in (*region.groups, *region.high, *(region.truth or ()))]
     return bool(max(values) > 50 * max(1, sorted(values)[len(values) // 2]))
 
 
@@ -219,11 +219,11 @@ def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
             )
             if sizes[0] <= one < last / 2.2
         ]
-        ticks = [float(one) for one in marks if one == 0] + apart([float(one) for one in marks if one], 4)
+        ticks = [float(mark) for mark in marks if mark == 0] + apart([float(mark) for mark in marks if mark], 4)
         ticks = [*ticks, float(last)]
     else:
         step = -(-len(sizes) // 8)
-        ticks = [float(one) for one in sizes[::step] if last - one >= step or one == last]
+        ticks = [float(size) for size in sizes[::step] if last - size >= step or size == last]
         ticks = ticks if ticks[-1] == last else [*ticks, float(last)]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())

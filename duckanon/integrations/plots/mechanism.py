@@ -62,7 +62,7 @@ def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     if many > _MOST_NAMED:
         notes.append("Not every record has its name at the sides: there are too many.")
     titled(figure, said, notes)
-    stays = [chances[i, outputs.index(one)] for i, one in enumerate(secrets) if one in outputs]
+    stays = [chances[i, outputs.index(secret)] for i, secret in enumerate(secrets) if secret in outputs]
     kept = f" On average a record stays itself with a chance of {_percent(float(np.mean(stays)))}." if stays else ""
     return figure, f"{said}.{kept}"
 
@@ -80,7 +80,7 @@ def _ticks(axes: Any, secrets: list[Any], outputs: list[Any]) -> None:
         axis.set_ticks(at, [short(named([side[i]]), 18) for i in at])
     many = max(len(secrets), len(outputs))
     size = 9.5 if many <= 25 else 8
-    longest = max(len(short(named([one]), 18)) for one in outputs) * size * LETTER
+    longest = max(len(short(named([output]), 18)) for output in outputs) * size * LETTER
     axes.tick_params(labelsize=size)
     axes.tick_params(axis="x", rotation=90 if longest > _room(outputs) * -(-len(outputs) // _MOST_NAMED) else 0)
 

@@ -119,8 +119,8 @@ def _chances(found: ResultColumns, where: _Map) -> dict[Any, dict[Any, float]]:
 
 
 def _asked(secrets: Sequence[Any], chances: Mapping[Any, Any]) -> list[Any]:
-    by_name = {named([one]): one for one in chances}
-    found = [one if one in chances else by_name.get(str(one)) for one in secrets]
+    by_name = {named([chance]): chance for chance in chances}
+    found = [secret if secret in chances else by_name.get(str(secret)) for secret in secrets]
     if None in found or not 0 < len(found) <= _MOST_PANELS:
         raise InvalidInput(f"secrets must name one to {_MOST_PANELS} of the mechanism's secrets.")
     return found
@@ -129,7 +129,7 @@ def _asked(secrets: Sequence[Any], chances: Mapping[Any, Any]) -> list[Any]:
 def _spread(where: _Map, chances: Mapping[Any, Any]) -> list[Any]:
     """The secret nearest to the middle, then those farthest from the ones chosen before."""
     names = ordered(chances)
-    points = np.array([where.at[one] for one in names])
+    points = np.array([where.at[name] for name in names])
     points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-12)
     # Rounded, so that of places equally far the first is chosen on every machine.
     chosen = [int(np.argmin((points**2).sum(axis=1).round(9)))]
@@ -180,7 +180,9 @@ def _panel(
     x, y = where.at[secret]
     all_x, all_y = zip(*where.at.values(), strict=True)
     axes.scatter(all_x, all_y, s=3 if len(all_x) > 200 else 8, color="#b0b0b0", linewidths=0, zorder=1)
-    likely = sorted((one for one in outputs if outputs[one] >= _FLOOR), key=lambda one: -round(outputs[one], 6))
+    likely = sorted(
+        (output for output in outputs if outputs[output] >= _FLOOR), key=lambda one: -round(outputs[one], 6)
+    )
     for one in likely:
         if outputs[one] >= _LINE and one != secret:
             axes.plot(
@@ -199,7 +201,7 @@ def _panel(
     axes.scatter([x], [y], s=260, facecolors="none", edgecolors=ALARM, linewidths=1.8, zorder=4)
     axes.set_aspect(_stretch(where), adjustable="box")
     names = list(outputs)
-    mean = float(np.dot(where.distances(secret, names), [outputs[one] for one in names])) if names else 0.0
+    mean = float(np.dot(where.distances(secret, names), [outputs[name] for name in names])) if names else 0.0
     far = f", {mean:.3g} {where.unit} away on average" if where.unit else f", {mean:.3g} away on average"
     stays = outputs.get(secret, 0.0)
     axes.set_title(f"{short(named([secret]), 32)}\nstays {100 * stays:.3g} %{far}", fontsize=9.5, loc="left")
@@ -236,7 +238,9 @@ def _labels(where: _Map, frame: _Frame, chosen: Sequence[Any], chances: Mapping[
     few = []
     for secret in chosen:
         outputs = chances[secret]
-        likely = sorted((one for one in outputs if outputs[one] >= _LINE), key=lambda one: -round(outputs[one], 6))
+        likely = sorted(
+            (output for output in outputs if outputs[output] >= _LINE), key=lambda one: -round(outputs[one], 6)
+        )
         few.append(_placed(where, frame, secret, outputs, [secret, *(one for one in likely if one != secret)][:_FEW]))
     return few
 
@@ -255,15 +259,16 @@ def _placed(
     }
     # A circle's area in square points is also the square of its diameter, as matplotlib measures it.
     radii = {
-        one: _area(outputs.get(one, 0.0)) ** 0.5 / 2 if outputs.get(one, 0.0) >= _FLOOR else 1.5 for one in centres
+        centre: _area(outputs.get(centre, 0.0)) ** 0.5 / 2 if outputs.get(centre, 0.0) >= _FLOOR else 1.5
+        for centre in centres
     }
     radii[secret] = max(radii[secret], 9.0)
     circles = {one: (x - radii[one], y - radii[one], x + radii[one], y + radii[one]) for one, (x, y) in centres.items()}
     found: list[_Label] = []
-    for one in names:
-        text = short(named([one]), 16)
+    for name in names:
+        text = short(named([name]), 16)
         wide, high = len(text) * 8 * LETTER, 9.0
-        (x, y), away = centres[one], radii[one] + 2
+        (x, y), away = centres[name], radii[name] + 2
         corners = (
             (x + away, y - high / 2),
             (x - away - wide, y - high / 2),
@@ -273,7 +278,7 @@ def _placed(
         for left, low in corners:
             label = _Label(text, (left, low, left + wide, low + high))
             inside = left >= 0 and low >= 0 and left + wide <= width and low + high <= height
-            others = [*(circle for place, circle in circles.items() if place != one), *(each.box for each in found)]
+            others = [*(circle for place, circle in circles.items() if place != name), *(each.box for each in found)]
             if inside and not any(map(label.meets, others)):
                 found.append(label)
                 break
@@ -283,11 +288,11 @@ def _placed(
 def _write(axes: Any, frame: _Frame, labels: Sequence[_Label]) -> None:
     from matplotlib.patheffects import withStroke
 
-    for one in labels:
-        left, low, _, high = one.box
+    for label in labels:
+        left, low, _, high = label.box
         at = left / (72 * frame.width), (low + high) / 2 / (72 * frame.height)
         axes.text(
-            *at, one.text, transform=axes.transAxes, fontsize=8, color=INK, va="center", zorder=5,
+            *at, label.text, transform=axes.transAxes, fontsize=8, color=INK, va="center", zorder=5,
             path_effects=[withStroke(linewidth=2, foreground="#ffffff")],
         )  # fmt: skip
 

@@ -28,7 +28,11 @@ class Kind:
     @property
     def options(self) -> list[str]:
         """The names of the picture's options."""
-        return [name for name, one in inspect.signature(self.draw).parameters.items() if one.kind is one.KEYWORD_ONLY]
+        return [
+            name
+            for name, parameter in inspect.signature(self.draw).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        ]
 
 
 PICTURES = {

@@ -64,7 +64,7 @@ def _fitting(panels: list[_Panel], errors: int) -> tuple[list[_Panel], list[floa
     errors: bars of a panel that comes last, if there are any.
     """
     for many in range(len(panels), 0, -1):
-        bars = [len(one.parts) for one in panels[:many]] + [errors] * bool(errors)
+        bars = [len(panel.parts) for panel in panels[:many]] + [errors] * bool(errors)
         heights = [max([3, *bars[i : i + 2]]) * _BAR + _FRAME for i in range(0, len(bars), 2)]
         if sum(heights) <= _HIGHEST:
             break

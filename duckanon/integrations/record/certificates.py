@@ -39,7 +39,7 @@ def check(table: SuppressedTable, given: dict[str, Any]) -> list[str]:
         return ["its certificate is of another table"]
     if any(not 0 <= at < len(solutions) for end in ends for at in end):
         return ["its certificate names a solution that it does not have"]
-    wrong = sum(not table.equations.hold(one) for one in solutions)
+    wrong = sum(not table.equations.hold(solution) for solution in solutions)
     if wrong:
         return [f"{wrong} of the {len(solutions)} solutions in its certificate do not add up to what it shows"]
     if min(_widths(given), default=None) != given["least_width"]:

@@ -69,8 +69,8 @@ def contents(con: Connection, files: Sequence[Path], decision: Decision) -> tupl
         "recipient": decision.recipient,
         "decided_by": decision.decided_by,
         "files": told,
-        "rules": [{name: one[name] for name in _RULES if name in one} for one in policies],
-        "audits": [_verdict(con, one["tbl"], publications) for one in policies],
+        "rules": [{name: policy[name] for name in _RULES if name in policy} for policy in policies],
+        "audits": [_verdict(con, policy["tbl"], publications) for policy in policies],
     }
     return public, internal
 
@@ -95,7 +95,7 @@ def _file(con: Connection, path: Path, table: str, publications: Sequence[dict[s
 
     Raises InvalidInput for a file that is no publication: no audit covers it, so a record must not say what one found.
     """
-    same = _published(con, path, table, [one for one in publications if not one["withdrawn"]])
+    same = _published(con, path, table, [publication for publication in publications if not publication["withdrawn"]])
     if same is None:
         raise InvalidInput(
             f"{path} is no publication of the database, or a withdrawn one, and no audit covers it: publish the table "
@@ -150,7 +150,7 @@ def _same(con: Connection, one: str, other: str, shown_as: str = "CAST({} AS VAR
 
 def _verdict(con: Connection, table: str, publications: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the audit of all publications of a table says together; how many cells are at risk, it does not say."""
-    of = [one for one in publications if one["of"] == table]
+    of = [publication for publication in publications if publication["of"] == table]
     try:
         found = con.execute(f"SELECT system.main.bool_and(safe) FROM release_audit({literal(table)})").fetchall()
         verdict = "safe" if found[0][0] in (None, True) else "not proven safe"

@@ -32,14 +32,14 @@ def sheets(facts: Facts, told: Catalogue) -> list[Sheet]:
     files = {one.name: one for one in found.files}
     made = [_records(one, useful.get(one.table), files.get(one.table), facts, told) for one in found.released]
     _ = told.gettext
-    for one in found.shares:
-        rows, small = (told.number(one.figures[name]) for name in ("disclosed_rows", "disclosed_small_cells"))
+    for share in found.shares:
+        rows, small = (told.number(share.figures[name]) for name in ("disclosed_rows", "disclosed_small_cells"))
         exact = _("Rows whose counts follow exactly: {rows}; small counts that do: {small}.").format(
             rows=rows, small=small
         )
-        warn = [exact] if one.figures["disclosed_rows"] or one.figures["disclosed_small_cells"] else []
-        what = _("shares of {records} records").format(records=told.number(one.figures["n"]))
-        made.append(Sheet(one.label, [(_("What it holds"), what), *_file(files.get(one.label), told)], warn))
+        warn = [exact] if share.figures["disclosed_rows"] or share.figures["disclosed_small_cells"] else []
+        what = _("shares of {records} records").format(records=told.number(share.figures["n"]))
+        made.append(Sheet(share.label, [(_("What it holds"), what), *_file(files.get(share.label), told)], warn))
     made += [
         Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table), told)])
         for noisy in found.noisy

@@ -161,7 +161,7 @@ def assess(
         on.trying(one.table, partial(on.requested, replace(one, table=loaded.get(one.table, one.table)), one.table))
     for view, text in views.shares:
         on.trying(view, partial(on.shares, f"view {view}", text))
-    named = {one.table for one in wanted.requests}
+    named = {request.table for request in wanted.requests}
     for each in tables:
         is_named = bool({each.label, each.table} & named)
         if not is_named and on.judged(each.label, each.name, each.columns) is None and each.label not in settled:
@@ -195,8 +195,8 @@ class _Assessor:
         self.con = con
         self.sensitive = sensitive
         self.units = policy_units(con)
-        self.labels = {one.name: one.label for one in tables}
-        self.tables: Tables = {one.name: {name.lower(): kind for name, kind in one.columns} for one in tables}
+        self.labels = {table.name: table.label for table in tables}
+        self.tables: Tables = {table.name: {name.lower(): kind for name, kind in table.columns} for table in tables}
         self.found = Assessment()
         self.stored: list[Stored] = []
 

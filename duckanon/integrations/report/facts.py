@@ -129,7 +129,7 @@ class Facts:
         return found + [Point(bool(one.apart), one.sentences) for one in self.assessment.together]
 
     def _share_points(self) -> list[Point]:
-        return [_shares(one) for one in self.assessment.shares]
+        return [_shares(share) for share in self.assessment.shares]
 
 
 def _released(one: Released) -> list[Point]:
@@ -192,12 +192,16 @@ def gathered(
         fetch(con.execute(f"FROM {name}()")).records()
         for name in ("policies", "privacy_budget", "editions", "publications", "privacy_ledger")
     )
-    said = [column for one in policies for column in one["sensitive"] or ()]
+    said = [column for policy in policies for column in policy["sensitive"] or ()]
     if said or wanted.sensitive is not None:
         wanted = replace(wanted, sensitive=list(dict.fromkeys([*(wanted.sensitive or ()), *said])))
     opened = _opened(ledger)
-    published = [one["name"] for one in publications if one["kind"] == "records" and not one["withdrawn"]]
-    settled = {*opened, *(one["tbl"] for one in policies)}
+    published = [
+        publication["name"]
+        for publication in publications
+        if publication["kind"] == "records" and not publication["withdrawn"]
+    ]
+    settled = {*opened, *(policy["tbl"] for policy in policies)}
     return Facts(
         path.name,
         datetime.now(UTC).replace(microsecond=0),
@@ -217,8 +221,8 @@ def gathered(
 
 def _unlimited(budgets: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
     """Charges that count towards no budget. One made before its table was protected counts towards its population's."""
-    tables = {table.lower() for one in budgets for table in one["tables"]}
-    populations = {one["population"] for one in budgets}
+    tables = {table.lower() for budget in budgets for table in budget["tables"]}
+    populations = {budget["population"] for budget in budgets}
     spent: dict[str, list[Fraction]] = {}
     for line in ledger:
         counts = line["tbl"].lower() in tables or line["population"] in populations
@@ -239,7 +243,7 @@ def _opened(ledger: Sequence[dict[str, Any]]) -> list[str]:
 def _exact(policies: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The policies, with exact epsilons from the ledger, what each charge protects, and what may be asked."""
     decided = {line["tbl"].lower(): _policy(line) for line in ledger if line["action"] == "protect"}
-    return [{**one, **_told(decided[one["tbl"].lower()])} for one in policies]
+    return [{**policy, **_told(decided[policy["tbl"].lower()])} for policy in policies]
 
 
 def _told(policy: Policy) -> dict[str, Any]:

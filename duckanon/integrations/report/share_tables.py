@@ -40,7 +40,7 @@ def recognised(con: Any, name: str, types: Sequence[tuple[str, str]]) -> ShareTa
         for many in range(1, len(keys)):
             for rows in combinations(keys, many):
                 if _adds_up(con, source, rows, p):
-                    return ShareTable(list(rows), [one for one in keys if one not in rows], p)
+                    return ShareTable(list(rows), [key for key in keys if key not in rows], p)
     return None
 
 

@@ -71,7 +71,7 @@ def _holds(kind: spark_types.DataType, wanted: tuple[type, ...]) -> bool:
     if isinstance(kind, spark_types.ArrayType):
         inner = [kind.elementType]
     elif isinstance(kind, spark_types.StructType):
-        inner = [one.dataType for one in kind.fields]
+        inner = [field.dataType for field in kind.fields]
     return isinstance(kind, wanted) or any(_holds(one, wanted) for one in inner)
 
 
@@ -148,7 +148,7 @@ def _staged(table: DataFrame, request: KAnonymize) -> spark_types.StructType:
     """The columns that are staged: the released cells, whether they are released, and the table's own columns, by which
     the cells are checked.
     """
-    kinds = {one.name.lower(): one.dataType for one in table.schema.fields}
+    kinds = {field.name.lower(): field.dataType for field in table.schema.fields}
     cells = []
     for name, cell in zip(request.qi, request.cells, strict=True):
         kind = kinds[name.lower()]

@@ -36,7 +36,7 @@ def signature(function: str) -> inspect.Signature:
 
 def bound(function: str, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name; those left out are left out. Raises InvalidInput for one that is missing or unknown."""
-    wanted = [one.name for one in functions()[function].arguments]
+    wanted = [argument.name for argument in functions()[function].arguments]
     known = [*wanted, *OWN.get(function, ())]
     if len(given) > len(wanted):
         raise InvalidInput(f"{function} has {len(wanted)} arguments, and {len(given)} are given: name them.")
@@ -69,7 +69,7 @@ def tables(function: str, found: dict[str, Any]) -> dict[str, DataFrame]:
 
 def complete(con: duckdb.DuckDBPyConnection, function: str, found: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments as DuckDB hands them to the function behind a macro. con: has no say but about defaults."""
-    return {one.name: _value(con, one, found) for one in functions()[function].arguments}
+    return {argument.name: _value(con, argument, found) for argument in functions()[function].arguments}
 
 
 def _value(con: duckdb.DuckDBPyConnection, one: Argument, found: Mapping[str, Any]) -> Any:

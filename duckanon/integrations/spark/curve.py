@@ -124,7 +124,7 @@ def cuts(histogram: list[Bar], size: int) -> Cuts:
         starts.pop()
         ends.pop()
     low = (1 << _WORD) - 1
-    upper, lower = [one >> _WORD for one in starts], [one & low for one in starts]
+    upper, lower = [start >> _WORD for start in starts], [start & low for start in starts]
     return Cuts(np.array(upper, np.uint64), np.array(lower, np.uint64), np.array([*ends, total]))
 
 

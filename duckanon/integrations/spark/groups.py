@@ -83,7 +83,7 @@ def _tallies(table: DataFrame, request: Groups, shown: Column) -> pa.Table:
         measures["size"] = F.sum(F.col("q").cast(_WIDE))
         measures["amounts"] = F.sum(F.xxhash64("q").cast(_WIDE))
         measures["amiss"] = F.max(F.expr(amiss(request)))
-    units = table.select(*persons).groupBy("u").agg(*(one.alias(name) for name, one in measures.items()))
+    units = table.select(*persons).groupBy("u").agg(*(measure.alias(name) for name, measure in measures.items()))
     content = F.xxhash64("u", "first", *(name for name in ("persons", "amounts") if name in measures))
     # Whether a leaf is listed, and whether it has a name, is told where the regions are.
     flaw = F.expr(flaws(request, "false", "NOT first <=> last"))

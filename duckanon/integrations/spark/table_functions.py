@@ -131,7 +131,7 @@ class _Rows:
         self._con.execute(f"DROP TABLE {self._name}")
         self._opened.__exit__(None, None, None)
         for batch in found.to_batches(_BATCH):
-            yield from zip(*(one.to_pylist() for one in batch.columns), strict=True)
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _has_zone(kind: pa.DataType) -> bool:

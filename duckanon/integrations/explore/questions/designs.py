@@ -57,7 +57,7 @@ class Estimate:
 
     def answer(self, run: Running) -> object:
         """`designs`, `cells` with records of all variables together, `seconds`, and whether these are too many."""
-        listed = ", ".join(identifier(one.name) for one in self.variables)
+        listed = ", ".join(identifier(variable.name) for variable in self.variables)
         ((cells,),) = run.rows(f"SELECT count(*) FROM (SELECT 1 FROM {self.table.sql} GROUP BY {listed})")  # noqa: S608
         seconds = self.designs * (_A_DESIGN + _A_CELL * cells)
         return {"designs": self.designs, "cells": cells, "seconds": seconds, "is_too_many": self.designs > _MOST}
@@ -79,7 +79,7 @@ class Designs(Estimate):
         asked = call("table_designs", self.table.sql, names(self.variables), max_cols=most)
         at = {name: i for i, name in enumerate(names(self.variables))}
         found = [
-            [[at[one] for one in rows], [at[one] for one in cols], *measures]
+            [[at[row] for row in rows], [at[col] for col in cols], *measures]
             for rows, cols, *measures in run.rows(f"SELECT rows, cols, {', '.join(_MEASURES)} {asked}")
         ]
         return {"variables": names(self.variables), "measures": _MEASURES, "designs": found, "sql": asked}

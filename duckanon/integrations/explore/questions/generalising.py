@@ -60,7 +60,7 @@ class Generalised:
             l=choices.maybe_whole("l", 2, 1000),
             t=choices.share("t"),
             max_suppression=choices.share("max_suppression"),
-            bands=tuple(one for one in bands if one[0] in names(qi)),
+            bands=tuple(band for band in bands if band[0] in names(qi)),
         )
 
     @property
@@ -154,13 +154,13 @@ class Preview(_AtOneK):
         column the largest share that one value has in any class, and in how many classes it is all.
         """
         self._make(run)
-        columns = [one for one in self.asked.table.columns if one.name not in self.asked.left_out]
+        columns = [column for column in self.asked.table.columns if column.name not in self.asked.left_out]
         ((records, released, classes, least),) = run.rows(
             f"SELECT (SELECT count(*) FROM {_BEFORE}), coalesce(sum(n), 0)::BIGINT, count(*), min(n) "  # noqa: S608
             f"FROM (SELECT count(*) AS n FROM {_AFTER} GROUP BY class_id)"
         )
         return {
-            "columns": [{"name": one.name, "is_changed": one in self.asked.qi} for one in columns],
+            "columns": [{"name": column.name, "is_changed": column in self.asked.qi} for column in columns],
             "rows": self._rows(run, columns, records),
             "records": records,
             "released": released,
@@ -178,7 +178,7 @@ class Preview(_AtOneK):
         )
         policy = next((one for one in run.records("FROM policies()") if one["tbl"] == self.asked.table.label), None)
         unit = policy["privacy_unit"] if policy else None
-        if unit is not None and unit.lower() not in {one.name.lower() for one in self.asked.table.columns}:
+        if unit is not None and unit.lower() not in {column.name.lower() for column in self.asked.table.columns}:
             raise InvalidInput(
                 f"The privacy unit of {self.asked.table.label} is in another table, and rows are shown with units of "
                 "their own only: make the copy with k_anonymize in SQL, which looks the owners up."
@@ -196,8 +196,8 @@ class Preview(_AtOneK):
         banded = dict(self.asked.bands)
         return [
             {
-                "before": [text(row[one.name]) for one in columns],
-                "after": [shown(after[at], one.name, banded=one.name in banded) for one in columns]
+                "before": [text(row[column.name]) for column in columns],
+                "after": [shown(after[at], column.name, banded=column.name in banded) for column in columns]
                 if at in after
                 else None,
             }

@@ -50,7 +50,8 @@ class PreparedTables:
             "price": price,
             "remaining": found[0]["remaining"],
             "curve": [
-                {"price": factor * price, "sd": [each / sqrt(factor) for each in deviations]} for factor in _FACTORS
+                {"price": factor * price, "sd": [deviation / sqrt(factor) for deviation in deviations]}
+                for factor in _FACTORS
             ],
             "sql": asked,
         }

@@ -53,7 +53,7 @@ class Suppressed:
         cells = _cells(self.asked, run)
         keyed = self._keyed(run)
         down, across = _order(row for row, _ in cells), _order(col for _, col in cells)
-        costs = {key: _cost(one["true_value"], self.asked.cost) for key, one in cells.items()}
+        costs = {key: _cost(cell["true_value"], self.asked.cost) for key, cell in cells.items()}
         shown = [
             [_told(cells[row, col], costs[row, col], keyed.get((row, col), 0)) for col in across[:_SHOWN_COLUMNS]]
             for row in down[:_SHOWN_ROWS]
@@ -72,15 +72,17 @@ class Suppressed:
     def _suppression(self, cells: Cells, costs: dict[tuple[Key, Key], float]) -> object:
         """Cells and their costs by status, and which share of all that is counted lies in suppressed cells."""
         deepest = len(self.asked.rows), len(self.asked.cols)
-        leaves = [one for (row, col), one in cells.items() if (len(row), len(col)) == deepest]
-        gone = sum(one["true_value"] for one in leaves if one["suppressed"])
-        total = sum(one["true_value"] for one in leaves)
-        count = {status: sum(one["status"] == status for one in cells.values()) for status in ("primary", "secondary")}
-        cost = sum(costs[key] for key, one in cells.items() if one["status"] == "secondary")
+        leaves = [cell for (row, col), cell in cells.items() if (len(row), len(col)) == deepest]
+        gone = sum(leaf["true_value"] for leaf in leaves if leaf["suppressed"])
+        total = sum(leaf["true_value"] for leaf in leaves)
+        count = {
+            status: sum(cell["status"] == status for cell in cells.values()) for status in ("primary", "secondary")
+        }
+        cost = sum(costs[key] for key, cell in cells.items() if cell["status"] == "secondary")
         return {
             **count,
             "cells": len(cells),
-            "occupied": sum(one["true_value"] > 0 for one in cells.values()),
+            "occupied": sum(cell["true_value"] > 0 for cell in cells.values()),
             "cost": cost,
             "hidden": gone / total if total else 0,
         }
@@ -129,7 +131,7 @@ class ForPrint:
     def file(self, run: Running) -> bytes:
         """The file. Raises InvalidInput as `Printed` does."""
         cells = _cells(self.asked, run)
-        values = {key: None if one["suppressed"] else one["true_value"] for key, one in cells.items()}
+        values = {key: None if cell["suppressed"] else cell["true_value"] for key, cell in cells.items()}
         rows, cols = names(self.asked.rows), names(self.asked.cols)
         return Printed.of(rows, cols, values, self.asked.measure).file(self.form)
 
@@ -166,7 +168,7 @@ def _nodes(columns: Sequence[Column], asked: Suppressing, run: Running) -> int:
     """How many rows or columns the table has: combinations of values at each level, and the total."""
     if not columns:
         return 1
-    listed = ", ".join(one.sql for one in columns)
+    listed = ", ".join(column.sql for column in columns)
     ((count,),) = run.rows(f"SELECT count(*) FROM (SELECT 1 FROM {asked.table.sql} GROUP BY ROLLUP ({listed}))")  # noqa: S608
     return int(count)
 
@@ -207,10 +209,10 @@ def _told(cell: Mapping[str, Any], cost: float, keyed: Any) -> list[Any]:
 
 def _perturbation(cells: Cells, keyed: Mapping[tuple[Key, Key], Any]) -> dict[str, Any]:
     """How many cells with records cell_key changes, and by how much on average and at most."""
-    changes = [abs(keyed.get(at, 0) - one["true_value"]) for at, one in cells.items() if one["true_value"] > 0]
+    changes = [abs(keyed.get(at, 0) - cell["true_value"]) for at, cell in cells.items() if cell["true_value"] > 0]
     many = max(1, len(changes))
     return {
-        "changed": sum(one > 0 for one in changes),
+        "changed": sum(change > 0 for change in changes),
         "mean": float(sum(changes)) / many,
         "most": max(changes, default=0),
     }

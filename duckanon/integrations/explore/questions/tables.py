@@ -34,7 +34,7 @@ class Tables:
         budgets = {one["population"]: one for one in run.records("FROM privacy_budget()")}
         published = run.records("SELECT name, of, kind, variables, given FROM publications() WHERE NOT withdrawn")
         return {
-            "tables": [_table(one, policies, budgets) for one in self.catalog.tables.values()],
+            "tables": [_table(table, policies, budgets) for table in self.catalog.tables.values()],
             "publications": published,
         }
 
@@ -53,13 +53,13 @@ def _table(table: Table, policies: dict[str, Any], budgets: dict[str, Any]) -> d
         "is_view": table.is_view,
         "columns": [
             {
-                "name": one.name,
-                "type": one.type,
-                "is_text": one.is_text,
-                "is_number": one.is_number,
-                "is_date": one.is_date,
+                "name": column.name,
+                "type": column.type,
+                "is_text": column.is_text,
+                "is_number": column.is_number,
+                "is_date": column.is_date,
             }
-            for one in table.columns
+            for column in table.columns
         ],
         "policy": policy,
         "budget": {name: budget[name] for name in exact} if budget else None,
