@@ -64,7 +64,7 @@ class Plan(PlannedMeasures):
     def over(self) -> Over:
         names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
-        keys = [self._typed_key(one) for one in self._found.keys]
+        keys = [self._typed_key(key) for key in self._found.keys]
         told = self.told
         return Over(
             source,
@@ -88,7 +88,10 @@ class Plan(PlannedMeasures):
     @cached_property
     def told(self) -> list[Told]:
         """The statistics as they follow from the answer, in order."""
-        return [self._follows(one, node) for one, node in zip(self._statistics, self._grouped.aggregates, strict=True)]
+        return [
+            self._follows(statistic, node)
+            for statistic, node in zip(self._statistics, self._grouped.aggregates, strict=True)
+        ]
 
     def _follows(self, one: Statistic, node: Node) -> Told:
         """A statistic as it follows from the answer. node: as it is written."""
@@ -143,7 +146,7 @@ class Plan(PlannedMeasures):
 
     def in_row(self, *wheres: frozenset[Expr]) -> int:
         met = {self._told[at] for at, _ in self._events_met(*wheres)}
-        own = {one.tests: one.most_alike for one in self._choices.values()}
+        own = {choice.tests: choice.most_alike for choice in self._choices.values()}
         cells = 1
         for event in self._events:
             cells *= 1 if event in met else own.get(event, len(event) + 1)
@@ -205,7 +208,7 @@ class Plan(PlannedMeasures):
         is_plain = len(self._measures.all) == 1 and not self._events and not self._grouped.has_sets
         halves = [one.half for one in self.told]
         if self.kind == "count" and is_plain and None not in halves:
-            near = f"95 % are within {margins.rounded(max(one for one in halves if one is not None))} of the truth"
+            near = f"95 % are within {margins.rounded(max(half for half in halves if half is not None))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
         told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
         return told + self._outside_told + self._bounds_told + self._rounded_told + self._split_told
@@ -223,13 +226,13 @@ class Plan(PlannedMeasures):
         """The bounds and the steps of what is computed; nothing of the text of a view or macro."""
         if self._context.bound.opened:
             return ""
-        found = dict.fromkeys(one.words for one in self._measured_quantities if one.words)
+        found = dict.fromkeys(quantity.words for quantity in self._measured_quantities if quantity.words)
         return f" Bounds and step of what is computed follow from its columns: {', '.join(found)}." if found else ""
 
     @property
     def _rounded_told(self) -> str:
         """Which numbers are rounded, and how."""
-        types = {one.identity: one.type for one in self._measured_quantities}
+        types = {quantity.identity: quantity.type for quantity in self._measured_quantities}
         measured = [*self._measures.sums.items(), *self._measures.quantiles.items()]
         numbers = [(one.number, types[of]) for of, one in measured]
         found = [one for one, kind in numbers if rounding(one, kind)]

@@ -104,7 +104,7 @@ class AvailableReleases:
         if isinstance(first, Counts) and len(found) == 1:
             return None if self.follows(context, node) else self.with_noise(context, node)
         shares = [one for one in found if isinstance(one, Conditional)]
-        if shares and len(shares) == len(found) and len({one.table for one in shares}) == 1:
+        if shares and len(shares) == len(found) and len({share.table for share in shares}) == 1:
             return self._shares_answered(context, shares, node)
         return "The query asks for several things at once: ask for one release after the other."
 
@@ -241,7 +241,7 @@ def _is_browse(query: Node) -> bool:
     tables = list(query.find_all(exp.Table)) if isinstance(query, exp.Select) else []
     if len(tables) != 1 or not isinstance(tables[0].this, exp.Identifier) or query.args.get("distinct"):
         return False
-    shown = [one.unalias() for one in query.expressions]
+    shown = [expression.unalias() for expression in query.expressions]
     return all(isinstance(one, exp.Star | exp.Column) for one in shown) and (len(shown) > 1 or shown[0].is_star)
 
 

@@ -165,10 +165,10 @@ def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
         for one in (each for shown in select.expressions for each in aggregates_of(shown)):
             yield one, _changed(node, [one], exp.Count(this=exp.Star()))
         units = {context.policy(name).unit for name, read in context.reads if within(read, select)}
-        for one in group.expressions:
-            if len(units) == 1 and isinstance(one, exp.Column):
-                named = [each for each in nodes_of(select, exp.Column) if fold(each.name) == fold(one.name)]
-                yield one, _changed(node, named, exp.column(units.copy().pop() or ""))
+        for expression in group.expressions:
+            if len(units) == 1 and isinstance(expression, exp.Column):
+                named = [each for each in nodes_of(select, exp.Column) if fold(each.name) == fold(expression.name)]
+                yield expression, _changed(node, named, exp.column(units.copy().pop() or ""))
 
 
 def _changed(node: Node, parts: Sequence[Node], by: Node) -> Node:
@@ -227,7 +227,7 @@ def _check_cut(found: GroupSizes, question: GroupSizesQuestion) -> None:
         if not isinstance(one, Comparison | In | Between) or _SIZE not in one.parts:
             continue
         numbers = [float(each.value) for each in one.parts if isinstance(each, Constant) and not each.is_text]
-        if any(each > largest or (each == largest and _is_above(one)) for each in numbers):
+        if any(number > largest or (number == largest and _is_above(one)) for number in numbers):
             raise NotOffered(
                 f"{_cut(question).strip()} So nothing is told by comparing with more: compare with less, or ask the "
                 "steward for a larger one."
@@ -260,7 +260,7 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
     keys = keys[: _needed_regions(found, keys, lookup, parts.on_records)]
-    regions = tuple(fold(one.column) for one in keys)
+    regions = tuple(fold(key.column) for key in keys)
     after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
     filters = [one for one in parts.on_records if one not in after]
     stored = {fold(one): one for one in context.columns(name)}
@@ -295,14 +295,14 @@ def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | Non
     has it so too: it groups by it, takes any_value of it, or leaves one of its values. Otherwise the groups are those
     that the query's records form, which is another question. Raises NotOffered where its rows are such regions.
     """
-    names = [fold(one.column) for one in keys]
+    names = [fold(key.column) for key in keys]
     within = {one.name for one in found.unit if isinstance(one, Column)}
     named = 1 + max((at for at, one in enumerate(names) if one in within), default=-1)
     needed = max(_depth(found, names, lookup), named)
-    grouped = within | {name for one in found.regions for name in _names(_released(one, found.size))}
+    grouped = within | {name for region in found.regions for name in _names(_released(region, found.size))}
     told_apart = grouped | _of_each_group(found) | _left_one_value(on_records) | set(lookup.own if lookup else ())
     missing = next((at for at, one in enumerate(names[:needed]) if one not in told_apart), needed)
-    shown = {name for one in found.keys for name in _names(_released(one, found.size))}
+    shown = {name for key in found.keys for name in _names(_released(key, found.size))}
     if shown & set(names[missing:needed]):
         raise NotOffered(
             "A group may lie in several regions: where it is counted by one, its GROUP BY has all wider ones too, "
@@ -314,15 +314,15 @@ def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | Non
 def _of_each_group(found: GroupSizes) -> set[str]:
     """The columns of which any_value stands for all records of a group."""
     exprs = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
-    aggregates = (one for each in exprs for one in walk(each) if isinstance(one, Aggregate) and one.name == "any_value")
-    return {one.argument.name for one in aggregates if isinstance(one.argument, Column)}
+    aggregates = (one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate) and one.name == "any_value")
+    return {aggregate.argument.name for aggregate in aggregates if isinstance(aggregate.argument, Column)}
 
 
 def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
     """The columns of which conditions leave one value."""
     found = set[str]()
-    for one in conditions:
-        match one:
+    for condition in conditions:
+        match condition:
             case (
                 Comparison("=", Column(name=name), value)
                 | Comparison("=", value, Column(name=name))
@@ -441,7 +441,7 @@ def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
         kept = [
             one
             for one in where
-            if not any(one == present(Column(each.number, at)) for each in found.sources for at in there)
+            if not any(one == present(Column(source.number, at)) for source in found.sources for at in there)
         ]
         return _conditions(context, name, kept)
 
@@ -464,7 +464,7 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
     """A sum of a column with bounds, as the size of a group. Raises NotOffered."""
     if not isinstance(of, Column):
         raise NotOffered("Sums are of a column, as it stands.")
-    bounds = {fold(column): one for column, one in policy.bounds.items()}.get(of.name)
+    bounds = {fold(column): bound for column, bound in policy.bounds.items()}.get(of.name)
     if bounds is None:
         raise NotOffered(
             f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
@@ -472,7 +472,7 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
         )
     if not is_number(context.types(name)[of.name]):
         raise NotOffered(f"Sums are of a column of numbers, and {of.name} is none.")
-    low, high, *more = [rational(one) for one in bounds]
+    low, high, *more = [rational(bound) for bound in bounds]
     step = more[0] if more else rational("1")
     if low is None or high is None or step is None or low < 0 or step <= 0:
         raise NotOffered(
@@ -580,7 +580,9 @@ def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: 
     source = f"{_source(context, found, asked)} AS {_RELEASE}"
     where = " AND ".join([f"level = {_level(found, asked)}", *sorted(f"({over(one)})" for one in asked.after)])
     if quantiles:
-        beside = [column for at, one in enumerate(quantiles) for column in weighted.cumulative(one, over, at, keys)]
+        beside = [
+            column for at, quantile in enumerate(quantiles) for column in weighted.cumulative(quantile, over, at, keys)
+        ]
         source, where = f"(SELECT *, {', '.join(beside)} FROM {source} WHERE {where}) AS {_RELEASE}", ""
     if told != keys:
         named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, told, strict=True) if key != name)
@@ -618,8 +620,8 @@ def _depth(found: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> 
     """How many of the regions, from the widest on, the query needs."""
     exprs = (*found.keys, *found.filter, *found.kept, *(one for role in found.columns for one in _of(role)))
     used = set(lookup.own if lookup is not None else ())
-    used |= {name for one in exprs for name in _names(_released(one, found.size))}
-    return 1 + max((at for at, one in enumerate(regions) if one in used), default=-1)
+    used |= {name for expr in exprs for name in _names(_released(expr, found.size))}
+    return 1 + max((at for at, region in enumerate(regions) if region in used), default=-1)
 
 
 def _of(role: Role) -> Iterable[Expr]:

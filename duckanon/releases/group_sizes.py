@@ -107,8 +107,8 @@ def _split(call: Call) -> tuple[str, ...] | None:
     """The call's split as shares of epsilon that add up to one; empty if it is not made of positive numbers."""
     if "split" not in call.arguments:
         return None
-    numbers = [rational(str(one.this)) or Fraction(0) for one in call.arguments["split"].expressions]
-    return tuple(str(one / sum(numbers)) for one in numbers) if all(numbers) and min(numbers) > 0 else ()
+    numbers = [rational(str(expression.this)) or Fraction(0) for expression in call.arguments["split"].expressions]
+    return tuple(str(number / sum(numbers)) for number in numbers) if all(numbers) and min(numbers) > 0 else ()
 
 
 def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | None:

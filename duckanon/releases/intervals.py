@@ -30,7 +30,7 @@ class Noisy:
 
     def width(self, cells: int) -> Fraction:
         """How far 95 % are from the truth at most, or hardly more, where so many cells are added up."""
-        return width(self.each, [Kind(one, cells) for one in self.weights], rough=True)
+        return width(self.each, [Kind(weight, cells) for weight in self.weights], rough=True)
 
     def records(self, cells: int) -> int:
         """The same for a count, which is rounded: noise of less than half a record more does not show."""

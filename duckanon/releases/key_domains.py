@@ -38,7 +38,7 @@ class Component:
         Raises UnsupportedQuery for conditions that would be tried on too many.
         """
         if len(self.parts) > 1:
-            tried = prod(_count(con, one, MOST_TRIED) for one in self.parts)
+            tried = prod(_count(con, part, MOST_TRIED) for part in self.parts)
             if tried > MOST_TRIED:
                 raise UnsupportedQuery(
                     f"A condition of WHERE compares keys that have more than {MOST_TRIED:,} combinations of values: "
@@ -96,8 +96,8 @@ def _count(con: duckdb.DuckDBPyConnection, query: str, most: int) -> int:
 def dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
     """The positions of the keys, in parts: keys whose domains depend on each other are in one part."""
     parts: list[list[int]] = []
-    for at, one in enumerate(keys):
-        met = [part for part in parts if any(_depends(one, keys[each]) or _depends(keys[each], one) for each in part)]
+    for at, key in enumerate(keys):
+        met = [part for part in parts if any(_depends(key, keys[each]) or _depends(keys[each], key) for each in part)]
         parts = [part for part in parts if part not in met] + [sorted([at, *(each for part in met for each in part)])]
     return sorted(parts)
 

@@ -72,9 +72,9 @@ def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = l
 
 def _above(context: RuleContext, name: TableName, keys: Sequence[Key]) -> dict[str, Key]:
     """Public columns that the domains of the keys list beside these, as a domain of counties lists their states."""
-    own = {fold(one.column) for one in keys}
+    own = {fold(key.column) for key in keys}
     found = {}
-    for column in sorted({each for one in keys for each in one.columns} - own):
+    for column in sorted({each for key in keys for each in key.columns} - own):
         try:
             found[column] = public_key(context, name, Column(0, column))
         except NotOffered:

@@ -79,7 +79,10 @@ class ByKeys(Plan):
     @cached_property
     def _where(self) -> Filtered:
         """The keys are those that are shown, and those of all conditions, which say what is added up."""
-        asked = [*self._found.filter, *(one for each in self._statistics for one in (*each.where, *each.of))]
+        asked = [
+            *self._found.filter,
+            *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
+        ]
         columns = {column for one in asked if self._is_of_keys(one) for column in columns_of(one)} | self._added_up
         keys = [key for _, _, keys in self._columns for key in keys]
         keys += [public_key(self._context, self._table, Column(0, one)) for one in sorted(columns)]
@@ -92,7 +95,10 @@ class ByKeys(Plan):
         would not count. hidden: by folded columns, keys that no row shows and whose columns may have values outside of
         the domain. database: where the domains are kept.
         """
-        asked = {*self._where.on_keys, *(one for each in self._statistics for one in (*each.where, *each.of))}
+        asked = {
+            *self._where.on_keys,
+            *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
+        }
         for condition in in_order(asked):
             used = columns_of(condition)
             if len(used) != 1 or not used <= hidden.keys():

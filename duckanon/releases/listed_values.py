@@ -36,7 +36,7 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
     query around that for the values.
     """
     try:
-        keys = [public_key(context, name, Column(0, fold(one))) for one in columns]
+        keys = [public_key(context, name, Column(0, fold(column))) for column in columns]
     except NotOffered:
         return
     parts = dependent_parts(keys)
@@ -48,9 +48,9 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
     holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {found}", read=DIALECT))
     holder.set("alias", node.args.get("alias"))
     holder.set("joins", node.args.get("joins"))
-    context.bound.tables |= {TableName(fold(database), SCHEMA, fold(one.domain)) for one in keys}
+    context.bound.tables |= {TableName(fold(database), SCHEMA, fold(key.domain)) for key in keys}
     context.replace(node, holder)
     seek(context, name, keys)
-    told = _FOUND if any(one.found for one in keys) else _TOLD
+    told = _FOUND if any(key.found for key in keys) else _TOLD
     told += _AROUND if around else ""
     context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, told))

@@ -114,7 +114,7 @@ class LookedUp:
     @property
     def resolved(self) -> dict[str, Any]:
         """All that its values depend on, as plain values."""
-        contents = [one.content for one in self.contents]
+        contents = [content.content for content in self.contents]
         found = {"column": self.shown, "look_up": self.look_up.resolved(), "contents": contents}
         return found | {"declared": self.declared} if self.declared else found
 
@@ -133,7 +133,7 @@ def with_columns(records: str, columns: Sequence[LookedUp]) -> str:
     """What stands after FROM to read records with columns that are looked up. records: what does to read them alone."""
     if not columns:
         return records
-    steps = list(dict.fromkeys(step for one in columns for step in one.look_up.chain))
+    steps = list(dict.fromkeys(step for column in columns for step in column.look_up.chain))
     names = {step: f"l{at}" for at, step in enumerate(steps)}
     joined = "".join(_joined(step, names, columns) for step in steps)
     shown = []
@@ -156,13 +156,13 @@ def _joined(step: LookUp, names: Mapping[LookUp, str], columns: Sequence[LookedU
         mine = quoted([_RECORD if own.of is None else names[own.of], own.column])
         conditions.append(met(mine, own.kind, quoted([names[step], theirs]), kind))
     assert None not in conditions
-    on = " AND ".join(one for one in conditions if one is not None)
+    on = " AND ".join(condition for condition in conditions if condition is not None)
     if step.version is not None and step.whether is None:
         return f" LEFT JOIN {quoted(step.location.path)} AS {names[step]} ON {on}"
-    read = {one.shown for one in columns if one.look_up == step} - {""}
-    read |= {own.column for one in names for own, _, _ in one.pairs if own.of == step}
+    read = {column.shown for column in columns if column.look_up == step} - {""}
+    read |= {own.column for name in names for own, _, _ in name.pairs if own.of == step}
     shown = [f"system.main.min({quoted([one])}) AS {quoted([one])}" for one in sorted(read - set(step.keys))]
-    by = [quoted([one]) for one in step.keys]
+    by = [quoted([key]) for key in step.keys]
     tests = [] if step.whether is None else [f"({one})" for one in step.whether.where]
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     rows = f"SELECT {', '.join([*by, *shown])} FROM {quoted(step.location.path)}{where} GROUP BY {', '.join(by)}"

@@ -51,10 +51,12 @@ def with_looked_up(context: RuleContext, table: TableName, columns: Mapping[str,
     protected = context.catalog.protected[table]
     stored = protected.stored
     assert stored is not None
-    kinds = {one.name: _kind(context, one) for one in columns.values()}
-    bounds = {one.name: each for one in columns.values() if (each := _bounds(context, one)) is not None}
+    kinds = {column.name: _kind(context, column) for column in columns.values()}
+    bounds = {column.name: each for column in columns.values() if (each := _bounds(context, column)) is not None}
     domains = {
-        name: found for name, one in columns.items() if (found := _domain(context, one, columns, bounds)) is not None
+        name: found
+        for name, column in columns.items()
+        if (found := _domain(context, column, columns, bounds)) is not None
     }
     own = protected.policy
     policy = replace(
@@ -111,7 +113,7 @@ def _domain(
         return _declared(context, one, columns, is_number=one.name in bounds)
     if _kind(context, one) in ("DOUBLE", "FLOAT"):
         raise NotOffered(f"{one.shown} of {step.label} is a float, by which nothing is grouped here: round it.")
-    same = {each.shown: name for name, each in columns.items() if each.look_up == step}
+    same = {column.shown: name for name, column in columns.items() if column.look_up == step}
     listed = tuple(sorted(same))
     optional = any(each.optional for each in step.chain)
     named = tuple(same[each] for each in listed)

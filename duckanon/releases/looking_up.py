@@ -50,7 +50,7 @@ class LookingUp:
 
 def check_found(needed: Mapping[LookUp, Node], columns: Iterable[LookedUp]) -> None:
     """Raises NotOffered where a join leaves out records, and none of some columns says which."""
-    known = {step for one in columns for step in one.look_up.chain}
+    known = {step for column in columns for step in column.look_up.chain}
     for step, node in needed.items():
         if step not in known:
             raise NotOffered(
@@ -84,7 +84,7 @@ class Reading:
         self._equal: dict[tuple[int, str], Column] = {}
 
     def made(self) -> LookingUp:
-        waiting = [one for one in self._block.sources if one is not self._first]
+        waiting = [source for source in self._block.sources if source is not self._first]
         while waiting:
             reached = next((one for one in waiting if self._reach(one)), None)
             if reached is None:
@@ -137,7 +137,9 @@ class Reading:
             )
         optional = source.join == "left"
         conditions = in_order(source.on if optional else self._block.where)
-        pairs = [(one, pair) for one in conditions if (pair := self._pair(one, source.number)) is not None]
+        pairs = [
+            (condition, pair) for condition in conditions if (pair := self._pair(condition, source.number)) is not None
+        ]
         if not pairs or (optional and len(pairs) < len(conditions)):
             return False
         stored = self.stored(source)
@@ -298,6 +300,10 @@ def _named(source: Source) -> str:
 
 def counted_sources(context: RuleContext, block: Block) -> Iterator[Source]:
     """The protected tables of a block whose records may be counted."""
-    for one in block.sources:
-        if one.join == "inner" and isinstance(one.relation, Table) and one.relation.name in context.catalog.protected:
-            yield one
+    for source in block.sources:
+        if (
+            source.join == "inner"
+            and isinstance(source.relation, Table)
+            and source.relation.name in context.catalog.protected
+        ):
+            yield source

@@ -101,7 +101,7 @@ def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Look
             return None
         return same.get(one.name) or Column(OURS, f"_dk_{one.name}")
 
-    keys = tuple(rebuilt(one, change) for one in found.keys)
+    keys = tuple(rebuilt(key, change) for key in found.keys)
     columns = tuple(
         replace(
             role,
@@ -114,7 +114,7 @@ def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Look
         found,
         sources=(replace(records, join="inner", on=frozenset()),),
         filter=frozenset(one for one, numbers in about.items() if numbers == {records.number}),
-        regions=tuple(rebuilt(one, change) for one in found.regions),
+        regions=tuple(rebuilt(region, change) for region in found.regions),
         unit=tuple(rebuilt(one, change) for one in found.unit),
         keys=keys,
         kept=frozenset(rebuilt(one, change) for one in found.kept),
@@ -138,11 +138,14 @@ def _sources(found: GroupSizes) -> tuple[Source | None, Source | None]:
     counted = isinstance(size, Aggregate) and not size.distinct
     if len(found.sources) != 2 or found.frame or found.joins or not counted:
         return None, None
-    records = [one for one in found.sources if getattr(one.relation, "name", None) == found.table]
+    records = [source for source in found.sources if getattr(source.relation, "name", None) == found.table]
     others = [
-        one
-        for one in found.sources
-        if isinstance(one.relation, Table) and not one.relation.protected and one.join == "inner" and not one.on
+        source
+        for source in found.sources
+        if isinstance(source.relation, Table)
+        and not source.relation.protected
+        and source.join == "inner"
+        and not source.on
     ]
     if len(records) != 1 or len(others) != 1 or records[0].join != "inner" or records[0].on:
         return None, None
@@ -155,7 +158,7 @@ def _pair(condition: Expr, mine: int, other: int) -> tuple[str, str] | None:
     """The columns of the records and of the other table that a condition says are equal."""
     if not isinstance(condition, Comparison) or condition.operator != "=":
         return None
-    by_source = {one.source: one.name for one in condition.parts if isinstance(one, Column)}
+    by_source = {part.source: part.name for part in condition.parts if isinstance(part, Column)}
     return (by_source[mine], by_source[other]) if set(by_source) == {mine, other} else None
 
 

@@ -95,7 +95,7 @@ def in_words(margins: Sequence[Margin], names: Sequence[str], *, small_first: bo
     """Sentences on the widest of these margins and on small numbers; None without noise. names: of all columns."""
     if not margins:
         return None
-    small, numbers = sum(one.small for one in margins), sum(one.numbers for one in margins)
+    small, numbers = sum(margin.small for margin in margins), sum(margin.numbers for margin in margins)
     said = [_relative(margins, names), *([_small(small, numbers)] if small else [])]
     return " ".join(reversed(said) if small_first else said)
 
@@ -143,15 +143,15 @@ class Noise:
     @classmethod
     def of(cls, decision: Decision) -> Noise | None:
         """The noise of a statement, by the whole decision about it; None if it has none."""
-        steps = [one for one in decision.steps if one.epsilon is not None]
+        steps = [step for step in decision.steps if step.epsilon is not None]
         if not decision.answers or not steps:
             return None
         editions = (
             f"edition {one.edition}" + (f", drawn {one.drawn.isoformat()}" if one.drawn is not None else "")
             for one in steps
         )
-        protects = (one.protects for one in decision.answers)
-        about_now = next((one.about_now for one in steps if one.about_now), "")
+        protects = (answer.protects for answer in decision.answers)
+        about_now = next((step.about_now for step in steps if step.about_now), "")
         return cls(tuple(dict.fromkeys(protects)), tuple(dict.fromkeys(editions)), about_now)
 
     def in_words(self, beside: str | None, spent: Fraction, seen: int | None = None) -> str:

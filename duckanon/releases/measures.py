@@ -405,7 +405,7 @@ class Sums(_OfNumber):
         """
         low, high = Fraction(self.number.low), self.number.high
         ends = [low, (low + high) / 2, high] if self.squares else [low, high]
-        return [self._weighted(noise, [one + moved for one in ends]) for moved in dict.fromkeys((-error, error))]
+        return [self._weighted(noise, [end + moved for end in ends]) for moved in dict.fromkeys((-error, error))]
 
     def mean(self, noise: Noise | Choice) -> Quotient:
         """The noise of the mean, as a share of the way from the least value to the largest."""
@@ -418,7 +418,7 @@ class Sums(_OfNumber):
 
     def _weighted(self, noise: Noise | Choice, weights: Sequence[Fraction]) -> Noisy:
         """weights: what a whole record in each of the totals adds."""
-        return Noisy(self._added(noise), tuple(one / self.whole for one in weights))
+        return Noisy(self._added(noise), tuple(weight / self.whole for weight in weights))
 
     def words(self, unit: str | None, called: Callable[[str], str] = str) -> str:
         return f"count, sum{' and sum of squares' if self.squares else ''} of {called(self.number.column)}"
@@ -507,19 +507,19 @@ def shared(
     Laplace noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of
     d. With a delta the variance is as d^2 / e, so they go with d. Each of several quantiles counts for itself.
     """
-    moved = [one.moved(contributions, is_alone=is_alone) for one in measures]
+    moved = [measure.moved(contributions, is_alone=is_alone) for measure in measures]
     if renyi is None:
-        needs = [each.distance ** (2 / 3) * one.numbers for one, each in zip(measures, moved, strict=True)]
+        needs = [each.distance ** (2 / 3) * measure.numbers for measure, each in zip(measures, moved, strict=True)]
     else:
-        needs = [sqrt(each.squares) * one.numbers for one, each in zip(measures, moved, strict=True)]
-    parts = [max(1, round(1000 * one / sum(needs))) for one in needs]
-    return tuple((one, Fraction(part, sum(parts))) for one, part in zip(measures, parts, strict=True))
+        needs = [sqrt(each.squares) * measure.numbers for measure, each in zip(measures, moved, strict=True)]
+    parts = [max(1, round(1000 * need / sum(needs))) for need in needs]
+    return tuple((measure, Fraction(part, sum(parts))) for measure, part in zip(measures, parts, strict=True))
 
 
 def _nearest_sums(numbers: Ints, weights: Sequence[Fraction], first: Fraction = Fraction(0)) -> npt.NDArray[np.float64]:
     """Of each row `first` and its numbers times the weights, as the nearest float: 0.3 for three steps of a tenth."""
-    whole = lcm(first.denominator, *(one.denominator for one in weights))
-    parts, start = [int(one * whole) for one in weights], int(first * whole)
+    whole = lcm(first.denominator, *(weight.denominator for weight in weights))
+    parts, start = [int(weight * whole) for weight in weights], int(first * whole)
     added = numbers[:, : len(parts)]
     largest = int(np.abs(added).max(initial=0)) * sum(map(abs, parts)) + abs(start)
     if max(largest, whole) <= _EXACT_IN_FLOATS:

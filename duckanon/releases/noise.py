@@ -87,7 +87,7 @@ def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> 
     for one in ordered:
         not_dropped(context, name, columns_of(one))
     told = {one: written(one, context.types(name), context.today) for one in ordered}
-    return [told[one] for one in exprs]
+    return [told[expr] for expr in exprs]
 
 
 def not_dropped(context: RuleContext, name: TableName, used: set[str]) -> None:
@@ -153,7 +153,7 @@ def seek(context: RuleContext, name: TableName, keys: Sequence[Key]) -> None:
     protected = context.protected(name)
     for one in keys:
         asked = one.sought
-        if asked is None or any(asked == each for each in context.answers):
+        if asked is None or any(asked == answer for answer in context.answers):
             continue
         check_price(asked.epsilon, protected.total, protected.renyi)
         context.answers.append(asked)

@@ -120,7 +120,9 @@ def _aggregated_again(node: Node) -> bool:
     """
     if node.args.get("group") is None or node.args.get("having") is not None:
         return False
-    numbers = {fold(one.alias_or_name) for one in node.expressions if one.find(exp.AggFunc) is not None}
+    numbers = {
+        fold(expression.alias_or_name) for expression in node.expressions if expression.find(exp.AggFunc) is not None
+    }
     around = node.find_ancestor(exp.Select)
     while around is not None:
         where = around.args.get("where")
@@ -276,11 +278,11 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
     columns = [] if context.bound.opened else of_tables or [*of_part]
     bare = copied(query, _CLAUSES)
     ways = [one.format(column) for one in why.instead for column in columns]
-    answered = [one for one in ways if _is_answered(context, copied(bare).select(one, dialect=DIALECT), place)]
+    answered = [way for way in ways if _is_answered(context, copied(bare).select(way, dialect=DIALECT), place)]
     if not answered and why.keys:
-        keys = [one.format(column) for column in columns for one in why.keys]
+        keys = [key.format(column) for column in columns for key in why.keys]
         by = [
-            (one, copied(bare).select(one, "count(*)", dialect=DIALECT).group_by(one, dialect=DIALECT)) for one in keys
+            (key, copied(bare).select(key, "count(*)", dialect=DIALECT).group_by(key, dialect=DIALECT)) for key in keys
         ]
         answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
     if answered:
@@ -328,7 +330,7 @@ def _as_part(context: RuleContext, part: Node, query: Node) -> Node:
         return part
     if isinstance(part, exp.Table) and not part.args.get("db"):
         ctes = nodes_of(context.bound.query, exp.CTE)
-        return next((one for one in ctes if fold(one.alias) == fold(part.name)), part)
+        return next((cte for cte in ctes if fold(cte.alias) == fold(part.name)), part)
     return part
 
 
@@ -337,7 +339,7 @@ def _aggregates_within(counted: Node, place: int, inner: Node) -> Iterator[tuple
 
     counted: the query around it. place: that of the subquery among its sources.
     """
-    computed = [one for one in inner.expressions if any(True for _ in aggregates_of(one))]
+    computed = [expression for expression in inner.expressions if any(True for _ in aggregates_of(expression))]
     for one in computed if isinstance(inner, exp.Select) else ():
         alone = copied(counted)
         kept = [copied(other) for other in inner.expressions if other is one or other not in computed]
@@ -352,9 +354,11 @@ def _equations(query: Node) -> list[Node]:
         return []
     conditions = [one.unnest() for one in (where.this.flatten() if isinstance(where.this, exp.And) else [where.this])]
     return [
-        one
-        for one in conditions
-        if isinstance(one, exp.EQ) and isinstance(one.this, exp.Column) and isinstance(one.expression, exp.Column)
+        condition
+        for condition in conditions
+        if isinstance(condition, exp.EQ)
+        and isinstance(condition.this, exp.Column)
+        and isinstance(condition.expression, exp.Column)
     ]
 
 
@@ -377,7 +381,7 @@ def parts_alone(context: RuleContext, query: Node, place: Node) -> Iterator[tupl
     aggregates = list(dict.fromkeys(one for part in parts if part is not None for one in aggregates_of(part)))
     where = query.args.get("where")
     conditions = [where.this] if where is not None else []
-    conditions += [one.expression.this for one in aggregates if isinstance(one, exp.Filter)]
+    conditions += [aggregate.expression.this for aggregate in aggregates if isinstance(aggregate, exp.Filter)]
     for source in sources(query):
         # A subquery in FROM that shows records has conditions of its own.
         if isinstance(source, exp.Subquery):

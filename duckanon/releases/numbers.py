@@ -130,7 +130,7 @@ class Columns:
         return NotOffered(_UNBOUNDED.format(column=declaring, literal=literal(declaring), ends=ends))
 
     def _declared(self, column: str) -> tuple[str, ...] | None:
-        return {fold(name): one for name, one in self.protected.policy.bounds.items()}.get(fold(column))
+        return {fold(name): bound for name, bound in self.protected.policy.bounds.items()}.get(fold(column))
 
     def number(self, column: str, most: int) -> Number:
         """A column in at most so many steps. Raises NotOffered."""
@@ -196,7 +196,7 @@ class Columns:
             example = " 00:00:00+00" if kind == ZONED else ""
             shown = "TIMESTAMPTZ" if kind == ZONED else kind
             raise self._unbounded(column, f"[{shown} '2020-01-01{example}', {shown} '2029-12-31{example}']")
-        first, last = (datetime.fromisoformat(each).replace(tzinfo=None) for each in ends)
+        first, last = (datetime.fromisoformat(end).replace(tzinfo=None) for end in ends)
         asked = self.ranges.get(fold(column))
         first, last = (first, last) if asked is None else asked.within(first, last)
         name = quoted([column])

@@ -118,7 +118,7 @@ class Form:
     @property
     def outcomes(self) -> int:
         """How many cells each combination of keys has."""
-        return prod(len(one) + 1 for one in self.events)
+        return prod(len(event) + 1 for event in self.events)
 
     @property
     def cell(self) -> list[str]:
@@ -353,12 +353,12 @@ class AggregatesQuestion(PaidQuestion):
     @property
     def looks_up(self) -> tuple[Values, ...]:
         leaves = () if self.relation is None else self.relation.leaves()
-        return tuple(one for one in leaves if isinstance(one, OpenRows))
+        return tuple(leaf for leaf in leaves if isinstance(leaf, OpenRows))
 
     @property
     def needs(self) -> frozenset[str]:
         leaves = () if self.relation is None else self.relation.leaves()
-        return frozenset(one.location.name for one in leaves if isinstance(one, Answered))
+        return frozenset(leaf.location.name for leaf in leaves if isinstance(leaf, Answered))
 
     @property
     def is_cut(self) -> bool:
@@ -376,8 +376,8 @@ class AggregatesQuestion(PaidQuestion):
         )
         found = [
             each
-            for one in leaves
-            for each in ((one.location, one.version), *((s.location, s.version) for s in one.steps))
+            for leaf in leaves
+            for each in ((leaf.location, leaf.version), *((s.location, s.version) for s in leaf.steps))
         ]
         return tuple(dict.fromkeys(found))
 
@@ -406,7 +406,7 @@ class AggregatesQuestion(PaidQuestion):
     @property
     def values(self) -> list[tuple[str, str]]:
         measures = [one for one, _ in self.measures]
-        return [(layout.value(at), one.value) for at, one in enumerate(measures) if one.value is not None]
+        return [(layout.value(at), measure.value) for at, measure in enumerate(measures) if measure.value is not None]
 
     @property
     def clamps(self) -> bool:
@@ -458,7 +458,7 @@ class AggregatesQuestion(PaidQuestion):
     def words(self) -> str:
         told = [one.words(self.privacy_unit, self._name_of) for one, _ in self.measures]
         by = list(self.grouped_by) if self.grouped else [self._name_of(one.column) for one in self.keys]
-        by += [in_words(one, self._name_of) for one in self.events]
+        by += [in_words(event, self._name_of) for event in self.events]
         filters = (*self._told_filters, *(self._named(one.sql) for one in self.domain_filters))
         where = f" where {' and '.join(filters)}" if filters else ""
         return f"{' and '.join(told)} of {self.of} by {', '.join(by) or 'nothing'}{where}"
@@ -520,7 +520,7 @@ def _with_plain_names(condition: str, columns: set[str]) -> str | None:
     columns: those of tables. A number tells apart columns of one name: `day#2`.
     """
     names = [one[1] for one in _NAME.finditer(condition) if one[1] is not None]
-    if any(one.partition("#")[0] not in columns and one not in columns for one in names):
+    if any(name.partition("#")[0] not in columns and name not in columns for name in names):
         return None
     return _NAME.sub(
         lambda one: one[0] if one[1] is None or one[1] in columns else quoted([one[1].partition("#")[0]]), condition
@@ -589,7 +589,7 @@ class GroupSizesQuestion(PaidQuestion):
     def identifying(self) -> list[tuple[str, str]]:
         """What identifies a record's group, as SQL, with the names of its columns."""
         columns = self.computed or [quoted([one]) for one in (self.group, *self.within)]
-        return [(layout.group(at), one) for at, one in enumerate(columns)]
+        return [(layout.group(at), column) for at, column in enumerate(columns)]
 
     @property
     def values(self) -> list[tuple[str, str]]:

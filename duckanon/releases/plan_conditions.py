@@ -60,9 +60,9 @@ class PlannedConditions(PlannedKeys):
         self, context: RuleContext, found: Aggregates, grouped: Grouped, relation: Relation | None = None
     ) -> None:
         super().__init__(context, found, grouped, relation)
-        statistics = [self._of_present_units(one) for one in found.statistics]
+        statistics = [self._of_present_units(statistic) for statistic in found.statistics]
         self._common = self._of_all(statistics)
-        without = [self._without(one) for one in statistics]
+        without = [self._without(statistic) for statistic in statistics]
         self._any = self._of_any(without)
         self._statistics = self._by_themselves(without)
         self._events = self._families()
@@ -70,7 +70,9 @@ class PlannedConditions(PlannedKeys):
     def _of_all(self, statistics: Sequence[Statistic]) -> frozenset[Expr]:
         """The conditions that all statistics have, or that follow from theirs: they become the question's filter."""
         wheres = [
-            where for one in statistics for where in ([one.where, one.of] if one.name == "share" else [one.where])
+            where
+            for statistic in statistics
+            for where in ([statistic.where, statistic.of] if statistic.name == "share" else [statistic.where])
         ]
         # A condition on keys alone leaves rows in the answer, with exact zeros.
         asked = (one for one in frozenset().union(*wheres) if not self._is_of_keys(one))
@@ -89,8 +91,10 @@ class PlannedConditions(PlannedKeys):
             # Nothing is left out, so with or without this the answer is the same, and one question has it.
             return frozenset()
         # Conditions on keys are left out: their rows are read from the counts of all rows, which is free after these.
-        wheres = {self._of_records(one.of if one.name == "share" else one.where) for one in statistics}
-        least = [one for one in wheres if not any(other < one for other in wheres)]
+        wheres = {
+            self._of_records(statistic.of if statistic.name == "share" else statistic.where) for statistic in statistics
+        }
+        least = [where for where in wheres if not any(other < where for other in wheres)]
         if frozenset() in wheres or any(_implies(one, least) for one in self._found.filter):
             return frozenset()
         return frozenset([reduce(Or, in_order(map(_all, least)))])
@@ -122,10 +126,10 @@ class PlannedConditions(PlannedKeys):
 
         Then the conditions divide no cells, so these are still numbers of whole rows.
         """
-        if all(one.name not in _OF_WHOLE_ROWS for one in statistics):
+        if all(statistic.name not in _OF_WHOLE_ROWS for statistic in statistics):
             return [*statistics]
-        summed = {one.operand for one in statistics if one.name in SUMMED}
-        return [self._by_itself(one, summed) for one in statistics]
+        summed = {statistic.operand for statistic in statistics if statistic.name in SUMMED}
+        return [self._by_itself(statistic, summed) for statistic in statistics]
 
     def _by_itself(self, one: Statistic, summed: set[Expr | None]) -> Statistic:
         """A statistic whose conditions on records are its own. summed: what has its values counted beside its sum."""
@@ -171,7 +175,7 @@ class PlannedConditions(PlannedKeys):
         self._told = told
         # A key that WHERE leaves one value needs no condition.
         events: tuple[Event, ...] = tuple(
-            dict.fromkeys([*told, *(one.tests for one in self._choices.values() if one.tests)])
+            dict.fromkeys([*told, *(choice.tests for choice in self._choices.values() if choice.tests)])
         )
         if combinations(events) > _MOST_OUTCOMES:
             raise NotOffered("These are too many conditions for one question: ask for fewer numbers at once.")
@@ -179,8 +183,8 @@ class PlannedConditions(PlannedKeys):
 
     @property
     def _wheres(self) -> set[frozenset[Expr]]:
-        found = {self._event(one.where) for one in self._statistics if not self._is_of_values(one)}
-        return {one for one in found | {self._event(one.of) for one in self._statistics} if one}
+        found = {self._event(statistic.where) for statistic in self._statistics if not self._is_of_values(statistic)}
+        return {one for one in found | {self._event(statistic.of) for statistic in self._statistics} if one}
 
     def _event(self, where: frozenset[Expr]) -> frozenset[Expr]:
         """The conditions on records by which cells are divided: without those that follow from others.
@@ -188,7 +192,7 @@ class PlannedConditions(PlannedKeys):
         `sick` is one event, and `sick AND sick IS NOT NULL` is no other.
         """
         records = self._of_records(where)
-        return frozenset(one for one in records if not follows(one, records - {one}))
+        return frozenset(record for record in records if not follows(record, records - {record}))
 
     def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
         """The conditions that are not of keys alone."""
@@ -232,7 +236,7 @@ class PlannedConditions(PlannedKeys):
     @cached_property
     def _quantities(self) -> dict[Expr, Quantity]:
         """What statistics of numbers are of."""
-        asked = [one for one in self._statistics if one.name in (*SUMMED, COVARIANCE, "quantile")]
+        asked = [statistic for statistic in self._statistics if statistic.name in (*SUMMED, COVARIANCE, "quantile")]
         operands = [(one, of) for one in asked for of in (one.operand, one.other) if of is not None]
         return {of: self._made(one, of, partial(quantity, self._numbers, of, self._shown(of))) for one, of in operands}
 
@@ -240,11 +244,11 @@ class PlannedConditions(PlannedKeys):
     def _products(self) -> dict[tuple[Expr, Expr], CentredProduct]:
         """What covariances are of, beside both numbers."""
         found = {}
-        for one in self._statistics:
-            if one.name == COVARIANCE and one.operand is not None and one.other is not None:
-                shown = self._shown(one.operand), self._shown(one.other)
-                made = partial(product, self._numbers, one.operand, one.other, shown)
-                found[one.operand, one.other] = self._made(one, one.operand, made)
+        for statistic in self._statistics:
+            if statistic.name == COVARIANCE and statistic.operand is not None and statistic.other is not None:
+                shown = self._shown(statistic.operand), self._shown(statistic.other)
+                made = partial(product, self._numbers, statistic.operand, statistic.other, shown)
+                found[statistic.operand, statistic.other] = self._made(statistic, statistic.operand, made)
         return found
 
     @cached_property
@@ -287,12 +291,12 @@ class PlannedConditions(PlannedKeys):
     def _summed(self) -> dict[tuple[bool, str], bool]:
         """What is summed, and whether its squares are needed."""
         found: dict[tuple[bool, str], bool] = {}
-        for one in self._statistics:
-            if one.name in SUMMED:
-                summed = self._of(one).identity
-                found[summed] = found.get(summed, False) or one.name in SPREADING
-            elif one.name == COVARIANCE:
-                for each in self._of_covariance(one):
+        for statistic in self._statistics:
+            if statistic.name in SUMMED:
+                summed = self._of(statistic).identity
+                found[summed] = found.get(summed, False) or statistic.name in SPREADING
+            elif statistic.name == COVARIANCE:
+                for each in self._of_covariance(statistic):
                     found.setdefault(each.identity, False)
         return found
 
@@ -308,7 +312,7 @@ def _alternatives(condition: Expr) -> frozenset[Expr]:
         case Or(left, right):
             return _alternatives(left) | _alternatives(right)
         case In(operand, values):
-            return frozenset(Comparison("=", operand, one) for one in values)
+            return frozenset(Comparison("=", operand, value) for value in values)
     return frozenset([condition])
 
 

@@ -105,8 +105,8 @@ class PlannedKeys:
         self._histograms: list[str] = []
         # The statement's names of the numbers of histograms, by their SQL.
         self._steps_called: dict[str, str] = {}
-        for one in found.keys:
-            self._add_key(one)
+        for key in found.keys:
+            self._add_key(key)
 
     @cached_property
     def _write(self) -> Renderer:
@@ -116,10 +116,10 @@ class PlannedKeys:
     def _texts(self) -> dict[Expr, str]:
         """How the statement has what is computed: keys, and what aggregates are of."""
         found = dict(zip(self._found.keys, self._grouped.keys, strict=False))
-        for one, node in zip(self._found.statistics, self._grouped.aggregates, strict=False):
+        for statistic, node in zip(self._found.statistics, self._grouped.aggregates, strict=False):
             call = node.find(exp.AggFunc)
-            if one.operand is not None and call is not None and isinstance(call.this, ROOT):
-                found.setdefault(one.operand, call.this)
+            if statistic.operand is not None and call is not None and isinstance(call.this, ROOT):
+                found.setdefault(statistic.operand, call.this)
         return {of: self._as_written(node) for of, node in found.items() if not isinstance(of, Column)}
 
     def _as_written(self, node: Node) -> str:
@@ -221,7 +221,7 @@ class PlannedKeys:
 
     def _by_bounds(self, column: Column) -> str:
         """What a key of a column may be by the column's bounds, in words; empty where it has none that are of use."""
-        name = {fold(one): one for one in self._policy.bounds}.get(column.name)
+        name = {fold(bound): bound for bound in self._policy.bounds}.get(column.name)
         kind = self._types.get(column.name, "")
         if name is None:
             return ""
@@ -243,20 +243,20 @@ class PlannedKeys:
             values: Sequence[Expr] = [TRUE, FALSE, NULL]
             if never_null(expr, present_columns([*self._found.filter])):
                 tests, values = tests[:1], values[:2]
-        elif isinstance(expr, Case) and all(one == NULL or _is_constant(one) for one in expr.values):
+        elif isinstance(expr, Case) and all(value == NULL or _is_constant(value) for value in expr.values):
             tests, values = [branch.condition for branch in expr.branches], expr.values
         elif (listed := self._listed(expr)) is not None:
             # WHERE leaves no other value than these, so the last is what is none of the others.
             tests, values = [Comparison("=", expr, one) for one in listed[:-1]], listed
         else:
             return None
-        if not all(one == NULL or _is_constant(one) for one in values):
+        if not all(value == NULL or _is_constant(value) for value in values):
             return None
         try:
             written = conditions(self._context, self._table, tests)
         except NotTotal:
             return None
-        return Choice(tuple(written), tuple(self._write.text(one) for one in values))
+        return Choice(tuple(written), tuple(self._write.text(value) for value in values))
 
     def _listed(self, expr: Expr) -> Sequence[Expr] | None:
         """The constants of which an expression is one, NULL as the last; None where others are possible."""
@@ -319,7 +319,7 @@ class PlannedKeys:
     @cached_property
     def _key_conditions(self) -> dict[Expr, str]:
         """The conditions of FILTER on keys alone, as SQL over k0, ...: over the columns with domains."""
-        wheres = [where for one in self._statistics for where in (one.where, one.of)]
+        wheres = [where for statistic in self._statistics for where in (statistic.where, statistic.of)]
         asked = sorted({one for where in wheres for one in where if self._is_of_keys(one)}, key=repr)
         conditions(self._context, self._table, asked)
         places = {fold(key.column): at for at, key in enumerate(self._bases)}

@@ -46,14 +46,15 @@ class PlannedMeasures(PlannedConditions):
     @cached_property
     def _measures(self) -> Measures:
         counted = self._counts_beside or any(
-            one.name in ("records", "share") and not one.own and not self._is_of_values(one) for one in self._statistics
+            statistic.name in ("records", "share") and not statistic.own and not self._is_of_values(statistic)
+            for statistic in self._statistics
         )
         own = {name: self._conditions_of(name) for name in ("records", "units", "different")}
         places: dict[tuple[bool, str], set[Fraction]] = {}
         for one in self._statistics:
             if one.name == "quantile" and one.place is not None:
                 places.setdefault(self._of(one).identity, set()).add(one.place)
-        known = {one.identity: one for one in self._measured_quantities}
+        known = {quantity.identity: quantity for quantity in self._measured_quantities}
         found = Measures(
             records=Records() if counted and not self._summed else None,
             parts={where: Records(sql) for (_, where), sql in own["records"].items() if where},
@@ -83,7 +84,7 @@ class PlannedMeasures(PlannedConditions):
 
     def _conditions_of(self, name: str) -> dict[tuple[str, frozenset[Expr]], str | None]:
         """The columns and own conditions of all statistics of a name, each with its conditions as SQL."""
-        asked = {(one.column or "", one.own) for one in self._statistics if one.name == name}
+        asked = {(statistic.column or "", statistic.own) for statistic in self._statistics if statistic.name == name}
         found = {
             (column, where): all_of(self._context, self._table, where) if where else None for column, where in asked
         }
@@ -105,7 +106,7 @@ class PlannedMeasures(PlannedConditions):
 
     def _check_single(self) -> None:
         """Raises NotOffered where numbers that do not add up would have to."""
-        repeated = any(one.most_alike > 1 for one in self._choices.values())
+        repeated = any(choice.most_alike > 1 for choice in self._choices.values())
         of_parts = self._is_grouped and self._key_conditions
         if self._grouped.has_sets or repeated or of_parts:
             raise NotOffered(
@@ -122,9 +123,9 @@ class PlannedMeasures(PlannedConditions):
 
     @cached_property
     def question(self) -> AggregatesQuestion:
-        for one in self._statistics:
-            if one.name == "different" and one.column is not None:
-                not_dropped(self._context, self._table, {one.column})
+        for statistic in self._statistics:
+            if statistic.name == "different" and statistic.column is not None:
+                not_dropped(self._context, self._table, {statistic.column})
         measures = shared(
             self._measures.all, self._policy.contributions, is_alone=self._is_alone, renyi=self._protected.renyi
         )

@@ -52,7 +52,7 @@ class PreparationQuestion(PaidQuestion):
     def resolved(self) -> dict[str, Any]:
         """Not how it is planned, which follows from the rest: a later version may plan it better."""
         found = {name: one for name, one in super().resolved.items() if name not in ("design", "epsilon", "looked_up")}
-        found["keys"] = [one.resolved for one in self.keys]
+        found["keys"] = [key.resolved for key in self.keys]
         if self.looked_up:
             found["looked_up"] = [one.resolved for one in self.looked_up]
         return found | {"tables": self.design.tables}
@@ -71,7 +71,7 @@ class PreparationQuestion(PaidQuestion):
 
     @property
     def values(self) -> list[tuple[str, str]]:
-        return [(layout.value(at), one.sql) for at, one in enumerate(self.numbers)]
+        return [(layout.value(at), number.sql) for at, number in enumerate(self.numbers)]
 
     @property
     def row(self) -> list[str]:
@@ -105,8 +105,8 @@ class PreparationQuestion(PaidQuestion):
     @property
     def words(self) -> str:
         """Tables of one column are not named where they are part of others."""
-        tables = [[self.design.columns[at] for at in one] for one in self.design.tables]
-        shown = " and ".join(" x ".join(one) or "all" for one in tables[:_MOST_NAMED])
+        tables = [[self.design.columns[at] for at in table] for table in self.design.tables]
+        shown = " and ".join(" x ".join(table) or "all" for table in tables[:_MOST_NAMED])
         more = f" and {len(tables) - _MOST_NAMED} more" if len(tables) > _MOST_NAMED else ""
         return f"preparation of {self.location.label}: {shown}{more}"
 
@@ -166,7 +166,7 @@ class FollowingQuestion(AggregatesQuestion):
     @property
     def table(self) -> tuple[int, ...]:
         """The keys' places among the attributes, in their order."""
-        return tuple(self.preparation.design.keys.index(one.column) for one in self.keys)
+        return tuple(self.preparation.design.keys.index(key.column) for key in self.keys)
 
     def with_number(self, measure: Measure) -> tuple[int, ...]:
         """The table from which a measure follows: that of the keys, and the number that is summed."""
@@ -178,7 +178,7 @@ class FollowingQuestion(AggregatesQuestion):
 
     def axis(self, number: Number) -> int:
         """The place in `table` of the key whose values are those of a number."""
-        return next(at for at, one in enumerate(self.keys) if one.column == number.column)
+        return next(at for at, key in enumerate(self.keys) if key.column == number.column)
 
     def ways(self, number: Number) -> str:
         """A query for the list of that key's values, as ways from the least value of the number to the largest."""

@@ -125,7 +125,7 @@ class Following:
 
     @property
     def variance(self) -> Fraction:
-        return sum((one.variance for one in self.plans), Fraction(0))
+        return sum((plan.variance for plan in self.plans), Fraction(0))
 
 
 def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
@@ -297,9 +297,11 @@ def _joined(context: RuleContext, asked: Asked, one: Prepared, other: Prepared) 
 
 def _most_exact_plan(context: RuleContext, asked: Asked, preparation: Preparation) -> Prepared:
     """How a query follows from one table for all of its numbers, with its keys in common. Raises REFUSALS."""
-    said = {each for one in asked.found.statistics for each in (*one.where, *one.of)} | asked.found.filter
+    said = {
+        each for statistic in asked.found.statistics for each in (*statistic.where, *statistic.of)
+    } | asked.found.filter
     is_of_number = any(presence(frozenset([one])) is not None for one in said)
-    is_summed = is_of_number or any(one.name in ("sum", "avg") for one in asked.found.statistics)
+    is_summed = is_of_number or any(statistic.name in ("sum", "avg") for statistic in asked.found.statistics)
     found: list[Prepared] = []
     refused: Exception = NotOffered(OTHERWISE)
     for by_keys in (False, True) if is_summed else (False,):
@@ -360,11 +362,14 @@ def _step(
 def _beside(context: RuleContext, preparation: Preparation, read: LookingUp, table: TableName) -> Preparation:
     """As if the table of all columns were prepared: with columns that are looked up, too. table: that has these."""
     design, protected = preparation.design, context.protected(table)
-    digests = {one.name: one.digest for one in read.columns.values()}
+    digests = {column.name: column.digest for column in read.columns.values()}
     numbers = _numbers(Columns(protected, context.types(table), context.today), sorted(digests, key=fold))
-    offered = [one for one in digests if fold(one) in protected.domains]
+    offered = [digest for digest in digests if fold(digest) in protected.domains]
     keys = sorted({*design.keys, *offered}, key=fold)
-    prepared = (*design.numbers, *(PreparedNumber(one.column, one.low, one.step, one.steps) for one in numbers))
+    prepared = (
+        *design.numbers,
+        *(PreparedNumber(number.column, number.low, number.step, number.steps) for number in numbers),
+    )
     tables = (tuple(range(len(keys) + len(prepared))),)
     sizes = (1,) * len(keys)
     design = replace(design, keys=tuple(keys), sizes=sizes, numbers=prepared, tables=tables, looked_up=digests)
@@ -374,9 +379,9 @@ def _beside(context: RuleContext, preparation: Preparation, read: LookingUp, tab
 def _numbers(columns: Columns, names: Sequence[str]) -> list[Number]:
     """Those of some columns that are numbers with bounds which a sum can have."""
     found = []
-    for one in names:
+    for name in names:
         with suppress(NotOffered):
-            found.append(columns.number(one, MOST_STEPS))
+            found.append(columns.number(name, MOST_STEPS))
     return found
 
 
@@ -395,7 +400,7 @@ class Prepared(ByKeys):
             preparation = _beside(context, preparation, asked.read, asked.found.table)
         self.preparation = preparation
         keys = frozenset(map(fold, preparation.design.keys))
-        numbers = frozenset(fold(one.column) for one in preparation.design.numbers)
+        numbers = frozenset(fold(number.column) for number in preparation.design.numbers)
         # Of what has a value and what has none: a key's values say it, or what is measured of a number.
         self._told_apart = numbers - keys if by_keys else numbers
         super().__init__(context, of_each(asked.found, self._told_apart), asked.grouped, keys)
@@ -404,13 +409,13 @@ class Prepared(ByKeys):
     def _check(self) -> None:
         """Raises NotOffered unless one prepared table has all columns of the keys and conditions, for each number."""
         design = self.preparation.design
-        own = {design.keys.index(one.column) for one in self._bases if one.column in self._columns_of}
+        own = {design.keys.index(base.column) for base in self._bases if base.column in self._columns_of}
         if len(own) != len(self._bases) or self._where.filters:
             raise NotOffered(OTHERWISE)
         if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
             raise NotOffered(OTHERWISE)
         summed = {fold(one.number.column) for one in self._measures.sums.values()}
-        if not self._by_keys and {fold(one.column) for one in self._bases} & summed:
+        if not self._by_keys and {fold(base.column) for base in self._bases} & summed:
             # Of one value or some of them the sum follows from their numbers.
             raise NotOffered(OTHERWISE)
         self._check_named(self.open_ended, self.question.location.database)
@@ -418,9 +423,9 @@ class Prepared(ByKeys):
             number = getattr(measure, "number", None)
             # Those without a value are also those that find nothing.
             says = None if number is None or getattr(measure, "missing", False) else number.column
-            self._read.check_found([one.column for one in self._bases], says)
+            self._read.check_found([base.column for base in self._bases], says)
             wanted = {*self.question.with_number(measure)}
-            if not any(wanted <= {*one} for one in self.preparation.design.tables):
+            if not any(wanted <= {*table} for table in self.preparation.design.tables):
                 raise NotOffered(OTHERWISE)
 
     @property
@@ -431,7 +436,7 @@ class Prepared(ByKeys):
         """
         shown = {key for _, _, keys in self._columns for key in keys}
         in_open = {name for name, one in self._looked_up.items() if one.look_up.version is None}
-        hidden = {fold(one.column): one for one in self._bases if one not in shown}
+        hidden = {fold(base.column): base for base in self._bases if base not in shown}
         complete = set(map(fold, self.preparation.design.complete))
         return {name: one for name, one in hidden.items() if name not in complete | in_open}
 
@@ -465,8 +470,8 @@ class Prepared(ByKeys):
     def _families(self) -> tuple[tuple[str, ...], ...]:
         """There are no conditions on records beside those on keys, and whether there is a number."""
         self._places, self._told = {}, []
-        for one in self._statistics:
-            self._wanted(one)
+        for statistic in self._statistics:
+            self._wanted(statistic)
         return ()
 
     def _is_of_keys(self, condition: Expr) -> bool:
@@ -498,9 +503,9 @@ class Prepared(ByKeys):
                 return columns.number(column.name, MOST_STEPS)
             except NotOffered:
                 return None
-        for one in self.preparation.design.numbers:
-            if fold(one.column) == column.name:
-                return Number(one.column, one.low, one.step, one.steps)
+        for number in self.preparation.design.numbers:
+            if fold(number.column) == column.name:
+                return Number(number.column, number.low, number.step, number.steps)
         return None
 
     def _computed(self, operand: Expr) -> Wanted | None:
@@ -568,7 +573,7 @@ class Prepared(ByKeys):
 
     @cached_property
     def _measures(self) -> Measures:
-        asked = [self._wanted(one) for one in self._statistics]
+        asked = [self._wanted(statistic) for statistic in self._statistics]
         counted = Records() if any(one.number is None for one in asked) else None
         by_number: dict[str, list[Wanted]] = {}
         for one in asked:
@@ -595,7 +600,7 @@ class Prepared(ByKeys):
             keys=self._bases,
             domain_filters=self._where.domain_filters,
             grouped=self._cells_by,
-            measures=tuple((one, Fraction(1, len(measures))) for one in measures),
+            measures=tuple((measure, Fraction(1, len(measures))) for measure in measures),
             preparation=self.preparation,
             looked_up=tuple(one for _, one in sorted(self._looked_up.items())),
             of_keys=self._of_keys,
@@ -635,7 +640,7 @@ class Prepared(ByKeys):
     def _counted(self, measure: Measure, part: PartOf, moved: Any) -> Counted:
         """What counts the records of a part of a measure. moved: by its noise."""
         columns = measure.columns(self._measures.all.index(measure))
-        return Counted(tuple(columns[one] for one in part.names), moved, False)
+        return Counted(tuple(columns[name] for name in part.names), moved, False)
 
     def noise(self, measure: Measure, weights: Sequence[Fraction], *wheres: frozenset[Expr]) -> PreparedNoise:
         """The noise of a linear function of a measure. weights: of what a cell has."""
@@ -680,7 +685,7 @@ class Prepared(ByKeys):
     @property
     def _row_columns(self) -> list[str]:
         """The columns of the answer by which a row of all keys is one."""
-        return [layout.key(self._cells_by.index(one)) for one in self._expressions]
+        return [layout.key(self._cells_by.index(expression)) for expression in self._expressions]
 
     # --- what is said of it -------------------------------------------------------------------------------------------
 
@@ -691,7 +696,7 @@ class Prepared(ByKeys):
     @property
     def _rounded_told(self) -> str:
         numbers = [one.number for one in self._measures.sums.values()]
-        found = [one for one in numbers if rounding(one, self._type(one))]
+        found = [number for number in numbers if rounding(number, self._type(number))]
         told = ", ".join(f"{one.column} to steps of {abs(float(Fraction(one.step))):.6g}" for one in found)
         return f" Values are rounded: {told}." if told else ""
 
@@ -704,7 +709,7 @@ class Prepared(ByKeys):
     def _finer(self) -> list[str]:
         """The columns with values outside by which prepared tables divide what is told here."""
         design, own = self.preparation.design, set(self.question.table)
-        finer = {each for one in design.tables if own < {*one} for each in design.outside(one)}
+        finer = {each for table in design.tables if own < {*table} for each in design.outside(table)}
         return sorted(finer - {key.column for key in self._bases})
 
     @property

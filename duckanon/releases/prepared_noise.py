@@ -54,13 +54,13 @@ class PreparedNoise:
 
     @property
     def each(self) -> list[float]:
-        return [float(one) for one in self.weights]
+        return [float(weight) for weight in self.weights]
 
     def width(self, cells: int = 1) -> Fraction:  # noqa: ARG002 # a row's cells are known
         """How far 95 % are from the truth at most in a row of all keys."""
         widths = self.form.widths
         rows = {widths.alike(one): one for one in self.rows or ()}
-        return Fraction(max((widths.width(widths.of(one, self.each)) for one in rows.values()), default=0))
+        return Fraction(max((widths.width(widths.of(row, self.each)) for row in rows.values()), default=0))
 
     def records(self, cells: int = 1) -> int:
         """The same for a count, which is rounded."""

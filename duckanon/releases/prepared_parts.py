@@ -67,8 +67,12 @@ def of_each(found: Aggregates, numbers: frozenset[str]) -> Aggregates:
     if not said:
         return found
     statistics = (
-        replace(one, where=one.where | said, of=one.of | said if one.name == "share" else one.of)
-        for one in found.statistics
+        replace(
+            statistic,
+            where=statistic.where | said,
+            of=statistic.of | said if statistic.name == "share" else statistic.of,
+        )
+        for statistic in found.statistics
     )
     return replace(found, filter=found.filter - said, statistics=tuple(statistics))
 

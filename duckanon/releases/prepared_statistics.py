@@ -141,7 +141,7 @@ class PreparedMean(Mean):
     def _both(self) -> Quotients:
         start, reach = self._range
         none = [Fraction(0)] * (3 - len(self._values))
-        up, counted = [(one - start) / reach for one in self._values], [Fraction(1)] * len(self._values)
+        up, counted = [(value - start) / reach for value in self._values], [Fraction(1)] * len(self._values)
         return Quotients(
             *(self.prepared.noise(self.found.measure, (*one, *none), self.asked.where) for one in (up, counted))
         )

@@ -37,12 +37,20 @@ def answer(conditionals: Sequence[Conditional], publications: Sequence[Publicati
     """
     first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
-    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in conditionals):
+    if (
+        rows is None
+        or keys is None
+        or not all(_is_one_table(conditional) and _is_form(conditional, rows) for conditional in conditionals)
+    ):
         return None
-    used = {*keys, *_names(condition for one in conditionals for condition in (*one.of, *one.event))}
+    used = {
+        *keys,
+        *_names(condition for conditional in conditionals for condition in (*conditional.of, *conditional.event)),
+    }
     for publication in _newest(first, publications, database):
         if not used <= set(_cells_by(publication)) or not _are_total(
-            (condition for one in conditionals for condition in (*one.of, *one.event)), publication
+            (condition for conditional in conditionals for condition in (*conditional.of, *conditional.event)),
+            publication,
         ):
             continue
         if publication.kind == "counts" and publication.exact:
@@ -115,16 +123,20 @@ def suggestion(
     """
     first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
-    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in conditionals):
+    if (
+        rows is None
+        or keys is None
+        or not all(_is_one_table(conditional) and _is_form(conditional, rows) for conditional in conditionals)
+    ):
         return None
-    conditions = [condition for one in conditionals for condition in (*one.of, *one.event)]
-    spelled = {fold(one): one for one in columns}
-    given = [spelled.get(one, one) for one in rows]
+    conditions = [condition for conditional in conditionals for condition in (*conditional.of, *conditional.event)]
+    spelled = {fold(column): column for column in columns}
+    given = [spelled.get(row, row) for row in rows]
     variables = [spelled.get(one, one) for one in dict.fromkeys([*keys, *_names(conditions)]) if one not in rows]
     if not variables:
         # Within a row all shares are 1 or 0: they follow from counts of the rows.
         given, variables = [], given
-    places = {one.decimals for one in conditionals}
+    places = {conditional.decimals for conditional in conditionals}
     digits = next(iter(places)) if len(places) == 1 and not conditions and given else None
     value = _free("share" if given else "n", spelled)
     name = _free("_".join(filter(str.isidentifier, [label.rpartition(".")[2], "by", *given, *variables])), taken)
@@ -151,11 +163,11 @@ def columns_of(conditionals: Sequence[Conditional]) -> set[str]:
 def _newest(found: Found, publications: Sequence[Publication], database: str) -> list[Publication]:
     """The publications of the table that can be read, the newest first."""
     own = [
-        one
-        for one in publications
-        if not one.withdrawn
-        and one.kind != "records"
-        and TableName(fold(database), fold(one.of.schema or ""), fold(one.of.name)) == found.table
+        publication
+        for publication in publications
+        if not publication.withdrawn
+        and publication.kind != "records"
+        and TableName(fold(database), fold(publication.of.schema or ""), fold(publication.of.name)) == found.table
     ]
     return sorted(own, key=lambda one: one.number, reverse=True)
 
@@ -180,7 +192,7 @@ def _is_form(found: Conditional, rows: Sequence[str]) -> bool:
 
 def _columns(exprs: Sequence[Expr]) -> list[str] | None:
     """The names of plain columns; None if one of them is something else."""
-    found = [one.name for one in exprs if isinstance(one, Column)]
+    found = [expr.name for expr in exprs if isinstance(expr, Column)]
     return found if len(found) == len(exprs) else None
 
 
@@ -195,7 +207,7 @@ def _is_plain(condition: Expr) -> bool:
 
 def _are_total(conditions: Iterable[Expr], publication: Publication) -> bool:
     types = {fold(name): kind for name, kind in zip(publication.columns, publication.types, strict=True)}
-    return all(_is_plain(one) and is_total(one, types) for one in conditions)
+    return all(_is_plain(condition) and is_total(condition, types) for condition in conditions)
 
 
 def _cells_by(publication: Publication) -> list[str]:
@@ -208,7 +220,10 @@ def _is_as_rounded(
 ) -> bool:
     """Whether rounded shares are asked for exactly as they were published: sums of them would be wrong."""
     whole = set(rows) == {fold(one) for one in publication.given} and set(keys) == set(_cells_by(publication))
-    return whole and all(not one.of and not one.event and one.decimals == publication.digits for one in conditionals)
+    return whole and all(
+        not conditional.of and not conditional.event and conditional.decimals == publication.digits
+        for conditional in conditionals
+    )
 
 
 # --- the queries ------------------------------------------------------------------------------------------------------
@@ -222,10 +237,10 @@ def _from_counts(conditionals: Sequence[Conditional], publication: Publication, 
 
     sums = [
         f"{total(conditions)} AS {letter}{at}"
-        for at, one in enumerate(conditionals)
-        for letter, conditions in (("a", one.of | one.event), ("b", one.of))
+        for at, conditional in enumerate(conditionals)
+        for letter, conditions in (("a", conditional.of | conditional.event), ("b", conditional.of))
     ]
-    shares = [_quotient(one, f"a{at}", f"b{at}") for at, one in enumerate(conditionals)]
+    shares = [_quotient(conditional, f"a{at}", f"b{at}") for at, conditional in enumerate(conditionals)]
     return _query(conditionals, publication, database, sums, shares)
 
 
@@ -241,13 +256,13 @@ def _from_shares(conditionals: Sequence[Conditional], publication: Publication, 
 
     sums = [
         f"{total(conditions)} AS {letter}{at}"
-        for at, one in enumerate(conditionals)
-        for letter, conditions in (("a", one.of | one.event), ("b", one.of))
+        for at, conditional in enumerate(conditionals)
+        for letter, conditions in (("a", conditional.of | conditional.event), ("b", conditional.of))
     ]
     shares = [
         # All shares within one combination of given add up to one.
-        _rescaled(one, f"a{at}" if within and not one.of else f"a{at} / nullif(b{at}, 0)")
-        for at, one in enumerate(conditionals)
+        _rescaled(conditional, f"a{at}" if within and not conditional.of else f"a{at} / nullif(b{at}, 0)")
+        for at, conditional in enumerate(conditionals)
     ]
     return _query(conditionals, publication, database, sums, shares)
 
@@ -257,7 +272,7 @@ def _as_rounded(conditionals: Sequence[Conditional], publication: Publication, d
     power = 10 ** (publication.digits or 0)
     units = f"CAST(round(min(CAST({value} AS DOUBLE)) * {power}) AS HUGEINT)"
     sums = [f"{units} AS a{at}, 1 AS b{at}" for at in range(len(conditionals))]
-    shares = [_moved(f"a{at}", one.digits or 0) for at, one in enumerate(conditionals)]
+    shares = [_moved(f"a{at}", conditional.digits or 0) for at, conditional in enumerate(conditionals)]
     return _query(conditionals, publication, database, sums, shares, every=True)
 
 

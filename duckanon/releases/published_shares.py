@@ -31,12 +31,22 @@ def are_followed(conditionals: Sequence[Conditional]) -> bool:
     first = conditionals[0]
     shown = [role for role in first.columns if role.what == "share"]
     return (
-        all(one.weight is None and set(one.rows) == set(first.rows) and one.cols == first.cols for one in conditionals)
+        all(
+            conditional.weight is None and set(conditional.rows) == set(first.rows) and conditional.cols == first.cols
+            for conditional in conditionals
+        )
         and all(role.what in ("key", "share") for role in first.columns)
         and len({role.name for role in shown}) == len(shown) == len(conditionals)
         and all(isinstance(one, Column) for one in (*first.rows, *first.cols))
-        and all(one.decimals is None or 0 <= one.decimals <= _MOST_DIGITS for one in conditionals)
-        and all(_is_followed(one, role) for one in conditionals for role in shown if role.name == one.name)
+        and all(
+            conditional.decimals is None or 0 <= conditional.decimals <= _MOST_DIGITS for conditional in conditionals
+        )
+        and all(
+            _is_followed(conditional, role)
+            for conditional in conditionals
+            for role in shown
+            if role.name == conditional.name
+        )
     )
 
 
@@ -50,7 +60,7 @@ def share_columns(context: RuleContext, conditionals: Sequence[Conditional], nod
     distinct = isinstance(node, exp.Select) and node.args.get("distinct")
     if not isinstance(node, exp.Select) or (distinct and distinct.args.get("on")):
         return None
-    rows = {one.name for one in first.rows if isinstance(one, Column)}
+    rows = {row.name for row in first.rows if isinstance(row, Column)}
     named = {one: Column(0, f"k{at}") for at, one in enumerate([*first.rows, *first.cols])}
     write, at, shown = Renderer(), 0, []
     for role, name in zip(first.columns, context.names(first.table, node, first.columns), strict=True):

@@ -32,7 +32,7 @@ class SetBySet:
         keys = shown_keys(len(self.grouped.keys))
         columns = [name for answers in self.each for name in answers.columns]
         aggregates = [_by_set(one) for one in zip(*(answers.aggregates for answers in self.each), strict=True)]
-        source = put_below(self._cells(columns), [_SET, *keys, *(quoted([one]) for one in columns)])
+        source = put_below(self._cells(columns), [_SET, *keys, *(quoted([column]) for column in columns)])
         return Over(source, keys, aggregates, self._end, self._quotient, (_SET, sets))
 
     def _cells(self, columns: Sequence[str]) -> list[str]:

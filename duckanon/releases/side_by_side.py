@@ -56,7 +56,7 @@ class Part:
         keys: as SQL over this answer alone.
         """
         own = {new: quoted([old]) for old, new in self.columns.items()}
-        shown = [*keys, *(own.get(one, "NULL") for one in columns)]
+        shown = [*keys, *(own.get(column, "NULL") for column in columns)]
         names = ", ".join(map(answer_column, self.plan.question.columns))
         return f"SELECT {', '.join(shown)} FROM {quoted(self.plan.question.path)} AS _dk_part({names})"
 
@@ -89,7 +89,7 @@ class SideBySide:
             return self.parts[0].over
         keys = shown_keys(len(self.parts[0].over.keys))
         cells = (part.cells(part.over.keys, self.columns) for part in self.parts)
-        source = put_below(cells, [*keys, *(quoted([one]) for one in self.columns)])
+        source = put_below(cells, [*keys, *(quoted([column]) for column in self.columns)])
         return Over(source, keys, self.aggregates, self.end, self.quotient)
 
     @property

@@ -88,7 +88,7 @@ class Counted:
         return cls(columns, found.measure.records(found.noise), found.measure.is_whole)
 
     def sql(self, cells: Cells, *wheres: frozenset[Expr]) -> str:
-        parts = [cells.sum(one, *wheres) for one in self.columns]
+        parts = [cells.sum(column, *wheres) for column in self.columns]
         return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
 
 

@@ -93,13 +93,13 @@ class Part(ByKeys):
         known = {one for one, key in keys.items() if key.sought is None}
         super().__init__(context, found, grouped, frozenset(known))
         self._check_found()
-        if any(one.name not in ("records", "sum", "avg") for one in self._statistics):
+        if any(statistic.name not in ("records", "sum", "avg") for statistic in self._statistics):
             raise NotOffered(OTHERWISE)
         if not (self._is_as_exact if counted else self._hidden):
             raise NotOffered(OTHERWISE)
         # What is written over the answer runs as an analyst's text, which has no functions by their full names.
         texts = [*map(self._key, found.keys), *self._tests, *self._key_conditions.values()]
-        if any("system.main." in one for one in texts):
+        if any("system.main." in text for text in texts):
             raise NotOffered(OTHERWISE)
 
     def _check_found(self) -> None:
@@ -108,9 +108,12 @@ class Part(ByKeys):
         Of a key that was found, all but those that a condition names one by one may be.
         """
         shown = {fold(key.column) for _, _, keys in self._columns for key in keys}
-        hidden = {name: one for one in self._bases if (name := fold(one.column)) not in shown}
+        hidden = {name: base for base in self._bases if (name := fold(base.column)) not in shown}
         found = {name for name, one in hidden.items() if one.found}
-        asked = {*self._where.on_keys, *(one for each in self._statistics for one in (*each.where, *each.of))}
+        asked = {
+            *self._where.on_keys,
+            *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
+        }
         if any(columns_of(one) & found and not is_named(one) for one in asked):
             raise NotOffered(OTHERWISE)
         assert self._protected.stored is not None
@@ -129,7 +132,9 @@ class Part(ByKeys):
     def _is_as_exact(self) -> bool:
         """Whether the sums have the noise that they would have without the counts."""
         beside = [one for one, _ in self.question.measures if isinstance(one, Sums) and one.missing]
-        if len(beside) != 1 or any(one.name == "records" and not self._is_of_values(one) for one in self._statistics):
+        if len(beside) != 1 or any(
+            statistic.name == "records" and not self._is_of_values(statistic) for statistic in self._statistics
+        ):
             return False
         alone = [Sums(one.number, one.squares) if isinstance(one, Sums) else one for one in self._measures.all]
         fresh = replace(self.question, measures=self._shared(alone))
@@ -150,7 +155,9 @@ class Part(ByKeys):
     def _families(self) -> tuple[tuple[str, ...], ...]:
         """There are no conditions on records but those that all statistics have."""
         self._places, self._told = {}, []
-        if any(self._of_records(one.where) and not self._is_of_values(one) for one in self._statistics):
+        if any(
+            self._of_records(statistic.where) and not self._is_of_values(statistic) for statistic in self._statistics
+        ):
             raise NotOffered(OTHERWISE)
         return ()
 

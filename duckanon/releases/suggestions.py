@@ -25,7 +25,7 @@ def browsed(context: RuleContext, name: TableName) -> list[str]:
         return []
     table, keys = context.written(name), _keys(context, name)
     charts = [_over_time(context, name, table), *(_bars(table, key) for key in keys)]
-    found = [*[one for one in charts if one][:1], *_means(context, name, table, keys)[:1]]
+    found = [*[chart for chart in charts if chart][:1], *_means(context, name, table, keys)[:1]]
     if len(found) < 2 and len(keys) > 1:
         found.append(f"SELECT {keys[0]}, {keys[1]}, count(*) FROM {table} GROUP BY ALL")
     return found

@@ -51,7 +51,7 @@ _OTHER_UNITS = (
 
 def as_conditions(block: Block) -> Block:
     """A block with its SEMI and ANTI joins as conditions by EXISTS."""
-    kept = tuple(one for one in block.sources if one.join not in ("semi", "anti"))
+    kept = tuple(source for source in block.sources if source.join not in ("semi", "anti"))
     where = set(block.where)
     for one in block.sources:
         if one.join in ("semi", "anti"):
@@ -67,10 +67,10 @@ def whether(reading: Reading, block: Block, nested: Nested) -> LookedUp:
     source, table, inside, pairs = _taken_apart(nested)
     stored = reading.stored(source)
     places = []
-    for one in pairs:
-        if one.operator != "=" or not isinstance(one.inner, Column) or not isinstance(one.outer, Column):
+    for pair in pairs:
+        if pair.operator != "=" or not isinstance(pair.inner, Column) or not isinstance(pair.outer, Column):
             raise NotOffered(_ONE_TABLE)
-        places.append(reading.placed(source, stored, one.outer, one.inner))
+        places.append(reading.placed(source, stored, pair.outer, pair.inner))
     is_unknown = isinstance(nested, InQuery) and not _is_known(reading, stored, places[0])
     if is_unknown and tells_null_from_false(block, nested):
         raise NotOffered(_UNKNOWN)
@@ -107,7 +107,7 @@ def _taken_apart(nested: Nested) -> tuple[Source, Table, list[Expr], list[Pair]]
 
 def _with_repetitions(query: Block) -> Block:
     """A query without DISTINCT, and without GROUP BY where it aggregates nothing: it has a row when that has one."""
-    is_grouped = query.sets or query.having or any(is_aggregated(one.expr) for one in query.outputs)
+    is_grouped = query.sets or query.having or any(is_aggregated(output.expr) for output in query.outputs)
     if query.keys and not is_grouped:
         query = replace(query, keys=None)
     return query if distinct_on(query) else replace(query, distinct=None)
@@ -122,13 +122,13 @@ def _is_known(reading: Reading, stored: Stored, pair: tuple[Place, str, str]) ->
 def _asked(reading: Reading, source: Source, table: Table, stored: Stored, inside: list[Expr]) -> Whether:
     """The conditions on the rows of a subquery's table."""
     context, conditions = reading.context, in_order(inside)
-    used = {name for one in conditions for name in columns_of(one)}
+    used = {name for condition in conditions for name in columns_of(condition)}
     if table.name in context.catalog.protected:
         not_dropped(context, table.name, used)
     types = {fold(name): kind for name, kind in stored.columns.items()}
-    where = tuple(sorted(written(one, types, context.today) for one in conditions))
-    words = " and ".join(Renderer((source,)).text(one) for one in conditions)
+    where = tuple(sorted(written(condition, types, context.today) for condition in conditions))
+    words = " and ".join(Renderer((source,)).text(condition) for condition in conditions)
     if words and context.bound.opened:
         # What a view or macro asks for is not told.
         words = f"conditions {sha256(repr(where).encode()).hexdigest()[:8]} hold"
-    return Whether(where, tuple(one for one in stored.columns if fold(one) in used), words)
+    return Whether(where, tuple(column for column in stored.columns if fold(column) in used), words)

@@ -115,7 +115,7 @@ def _over(
     def shown(expr: Expr) -> Expr:
         return rebuilt(at(expr), lambda one: _truncated(one, made))
 
-    outputs = tuple(Output(one.name, shown(one.expr)) for one in block.outputs)
+    outputs = tuple(Output(output.name, shown(output.expr)) for output in block.outputs)
     keys = None if block.keys is None else tuple(map(shown, block.keys))
     kept = frozenset(rebuilt(one, lambda each: _moved(each, number)) for one in where)
     # A column of constants has no other values, so these are a key's.
@@ -132,7 +132,7 @@ def _name_in_statement(one: Field, spelled: Mapping[str, str]) -> str:
 
 def _is_one_of(column: Column, values: Sequence[Expr]) -> Expr:
     """That a column has one of these values, of which NULL is the last if it is one."""
-    known = tuple(one for one in values if one != NULL)
+    known = tuple(value for value in values if value != NULL)
     if len(known) == len(values):
         return In(column, known)
     return Or(In(column, known), Is(column, NULL)) if known else Is(column, NULL)
@@ -246,7 +246,7 @@ def _bounds(scope: Scope, one: Field) -> tuple[str, ...] | None:
         policy = scope.protected[one.origin.table].policy
         if one.kind in ("DATE", "TIMESTAMP"):
             return policy.moments(one.origin.column)
-        return {fold(name): each for name, each in policy.bounds.items()}.get(one.origin.column)
+        return {fold(name): bound for name, bound in policy.bounds.items()}.get(one.origin.column)
     found = scope.bounds(one)
     if found is None:
         return None
@@ -287,14 +287,14 @@ def _domain(context: RuleContext, scope: Scope, made: Made, name: str) -> Domain
     if origin.rows is not None:
         stored = context.catalog.stored(origin.table)
         assert stored is not None
-        spelled = {fold(each): each for each in stored.columns}
+        spelled = {fold(column): column for column in stored.columns}
         columns = tuple(sorted(same))
         return Domain(
             origin.rows.content,
-            tuple(same[each] for each in columns),
+            tuple(same[column] for column in columns),
             True,
             stored.path,
-            tuple(spelled[each] for each in columns),
+            tuple(spelled[column] for column in columns),
             origin.optional,
         )
     domain = _public_domain(context, origin)

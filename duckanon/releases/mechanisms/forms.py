@@ -82,7 +82,7 @@ def shows_nothing(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> boo
     """Whether the conditions on keys leave no cell of an answer. It follows from the domains alone."""
     if not isinstance(question, AggregatesQuestion) or not question.domain_filters:
         return False
-    if any(one.sought is not None for one in question.keys):
+    if any(key.sought is not None for key in question.keys):
         return False
     return cells(con, question, 1) == 0
 

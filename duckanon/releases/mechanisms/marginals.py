@@ -32,14 +32,14 @@ def noisy_marginals(con: duckdb.DuckDBPyConnection, question: PreparationQuestio
     tables = list(question.design.measured)
     exactly = marginals(con, question)
     noisy = [
-        (exactly[one] + discrete_gaussian(question.variances[one], exactly[one].shape, source)).reshape(-1)
-        for one in tables
+        (exactly[table] + discrete_gaussian(question.variances[table], exactly[table].shape, source)).reshape(-1)
+        for table in tables
     ]
     sizes = [len(one) for one in noisy]
     return pa.table(
         {
             "marginal": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
-            "cell": np.concatenate([np.arange(one, dtype=np.int64) for one in sizes]),
+            "cell": np.concatenate([np.arange(size, dtype=np.int64) for size in sizes]),
             "n": np.concatenate(noisy),
         }
     )
@@ -72,7 +72,7 @@ def _coded(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> str
         where = f" WHERE {quoted([question.privacy_unit])} IS NOT NULL"
     taken = ", ".join(shown) or "0 AS whole"
     records = reading.by_bytes(con, f"SELECT {taken} FROM {question.records} AS {reading.RECORD}{where}", ["u"])
-    records = reading.within_steps([(layout.value(at), one) for at, one in enumerate(question.numbers)], records)
+    records = reading.within_steps([(layout.value(at), number) for at, number in enumerate(question.numbers)], records)
     joined, codes = "", []
     for at, (one, size) in enumerate(zip(question.keys, question.design.sizes, strict=True)):
         listed = (
@@ -113,7 +113,7 @@ def _marginals(
     # A place is never NULL, so it is NULL where a set does not group by it.
     shown = "".join(f"coalesce({layout.key(at)}, -1) AS {layout.key(at)}, " for at in keys)
     rows = con.execute(f"SELECT {shown}{summed} FROM {_CODED} GROUP BY GROUPING SETS ({grouped})").fetchnumpy()
-    columns = {name: np.asarray(one).astype(np.int64) for name, one in rows.items()}
+    columns = {name: np.asarray(row).astype(np.int64) for name, row in rows.items()}
     found = {}
     for table in tables:
         own = [at for at in table if at < many]
@@ -162,9 +162,9 @@ def places(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa.Ta
     """The combinations of keys, with what they are shown by, and their places among the cells of the prepared table."""
     shown, joined, place = list(question.form.cell), "", "0"
     shape = question.preparation.design.shape
-    for at, one in enumerate(question.keys):
-        listed = numbered(question.location.database, one)
-        own, theirs = reading.compared(layout.base(at), one), reading.compared(f"d{at}.k0", one)
+    for at, key in enumerate(question.keys):
+        listed = numbered(question.location.database, key)
+        own, theirs = reading.compared(layout.base(at), key), reading.compared(f"d{at}.k0", key)
         joined += f" JOIN {listed} AS d{at} ON {own} IS NOT DISTINCT FROM {theirs}"
         place = f"({place}) * {shape[question.table[at]]} + d{at}.place"
     listed = ", ".join([*(f"_dk_cells.{name}" for name in shown), f"CAST({place} AS BIGINT) AS {PLACE}"])

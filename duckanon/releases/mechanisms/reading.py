@@ -40,7 +40,7 @@ def grouped_records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion
     Text is grouped in the collation that compares bytes, and turned into bytes afterwards, once for each group.
     """
     keys = question.form.keys
-    texts = [layout.own_key(at) for at, one in enumerate(keys) if one.kind == "VARCHAR"]
+    texts = [layout.own_key(at) for at, key in enumerate(keys) if key.kind == "VARCHAR"]
     shown = [
         f"CAST({quoted([one.column])} AS VARCHAR) COLLATE C AS {layout.own_key(at)}" if one.kind == "VARCHAR" else own
         for at, (one, own) in enumerate(zip(keys, own_keys(question), strict=True))
@@ -129,7 +129,7 @@ def by_bytes(con: duckdb.DuckDBPyConnection, query: str, names: Sequence[str]) -
     """
     told = con.sql(query)
     kinds = dict(zip(told.columns, told.types, strict=True))
-    texts = [one for one in names if one in kinds and kinds[one].id in ("varchar", "enum")]
+    texts = [name for name in names if name in kinds and kinds[name].id in ("varchar", "enum")]
     return _with_bytes(texts, query)
 
 
