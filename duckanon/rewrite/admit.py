@@ -210,7 +210,9 @@ def numbered(text: str) -> str:
         tokens = sqlglot.tokenize(text, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         return text
-    marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
+    marks = [
+        token for token in tokens if token.token_type.name == "PLACEHOLDER" and text[token.start : token.end + 1] == "?"
+    ]
     for number, one in reversed(list(enumerate(marks, 1))):
         text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
     return text
@@ -320,7 +322,7 @@ def _create(tree: Node) -> Statement:
         kind in ("TABLE", "VIEW")
         and properties == ["TemporaryProperty"]
         and isinstance(tree.this.this if named else tree.this, exp.Table)
-        and all(isinstance(one, exp.Identifier) for one in columns)
+        and all(isinstance(column, exp.Identifier) for column in columns)
         and isinstance(query, _QUERIES)
         and _only(tree, "this", "kind", "replace", "exists", "properties", "expression")
     )
@@ -341,7 +343,7 @@ def _insert(tree: Node) -> Statement:
     plain = (
         isinstance(target, exp.Table)
         and not target.args.get("alias")
-        and all(isinstance(one, exp.Identifier) for one in columns)
+        and all(isinstance(column, exp.Identifier) for column in columns)
         and isinstance(query, _QUERIES)
         and _only(tree, "this", "expression", "by_name")
     )

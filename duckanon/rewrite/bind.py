@@ -149,12 +149,12 @@ class Binder:
 
     def _common(self, clause: Node, place: Place) -> Place:
         ctes = dict(place.ctes)
-        for one in clause.expressions:
-            name, new = fold(one.alias), self.called(one.alias)
+        for expression in clause.expressions:
+            name, new = fold(expression.alias), self.called(expression.alias)
             inside = {**ctes, name: new} if clause.args.get("recursive") else dict(ctes)
-            self._parts(one, replace(place, ctes=inside), None)
+            self._parts(expression, replace(place, ctes=inside), None)
             if new is not None:
-                one.args["alias"].set("this", exp.to_identifier(new, quoted=True))
+                expression.args["alias"].set("this", exp.to_identifier(new, quoted=True))
             ctes[name] = new
         return replace(place, ctes=ctes)
 

@@ -84,7 +84,7 @@ def query_of(view: View) -> tuple[Node, tuple[str, ...]]:
     listed = view.columns
     if isinstance(tree, exp.Create) and tree.expression is not None:
         if isinstance(tree.this, exp.Schema):
-            listed = listed or tuple(one.name for one in tree.this.expressions)
+            listed = listed or tuple(expression.name for expression in tree.this.expressions)
         tree = tree.expression
     return tree, tuple(map(fold, listed))
 

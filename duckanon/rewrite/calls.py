@@ -35,9 +35,9 @@ class Call:
         if node is None:
             return []
         parts = node.expressions if isinstance(node, exp.Array) else [node]
-        if not all(isinstance(one, exp.Literal) and one.is_string for one in parts):
+        if not all(isinstance(part, exp.Literal) and part.is_string for part in parts):
             return None
-        return [str(one.this) for one in parts]
+        return [str(part.this) for part in parts]
 
     def number(self, name: str) -> str | None:
         """A number as it was written; None where there is none."""
@@ -98,7 +98,10 @@ def is_constant(node: Node) -> bool:
     if isinstance(node, exp.Array):
         return all(map(is_constant, node.expressions))
     if isinstance(node, exp.Struct):
-        return all(isinstance(one, exp.PropertyEQ) and is_constant(one.expression) for one in node.expressions)
+        return all(
+            isinstance(expression, exp.PropertyEQ) and is_constant(expression.expression)
+            for expression in node.expressions
+        )
     return False
 
 

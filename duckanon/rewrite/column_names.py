@@ -22,7 +22,7 @@ def without_names(query: Node) -> list[Node]:
     while isinstance(query, exp.Subquery | exp.Union | exp.Except | exp.Intersect):
         query = query.this
     items = query.expressions if isinstance(query, exp.Select) else []
-    return [one for one in items if not isinstance(one, _NAMED) and one.find(exp.Columns, exp.Aliases) is None]
+    return [item for item in items if not isinstance(item, _NAMED) and item.find(exp.Columns, exp.Aliases) is None]
 
 
 _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.PropertyEQ)

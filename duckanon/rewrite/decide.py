@@ -68,7 +68,7 @@ def decide(
     bound = bind(query, catalog, frozenset(functions), statement.text)
     kinds = _written_plainly(bound, catalog)
     calls = [_call(name, node, functions[name], catalog, home) for name, node, home in bound.calls]
-    if bound.protected or any(name in catalog.protected for one in calls for name in one.tables.values()):
+    if bound.protected or any(name in catalog.protected for call in calls for name in call.tables.values()):
         if bound.has_parameters:
             given = replace(statement, query=filled(query, parameters))
             return replace(decide(given, catalog, functions, releases, today), filled=True)
@@ -169,7 +169,7 @@ def _answered(statement: Statement, context: RuleContext, kinds: set[Any]) -> De
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
     answers = context.answers
     if bound.opened:
-        answers = [replace(one, definitions=tuple(dict.fromkeys(bound.opened))) for one in answers]
+        answers = [replace(answer, definitions=tuple(dict.fromkeys(bound.opened))) for answer in answers]
     return Decision(
         steps,
         text,
@@ -235,8 +235,10 @@ def _view(statement: Statement, catalog: Catalog, functions: frozenset[str]) -> 
     bound = bind(query, catalog, functions)
     if bound.has_parameters:
         raise UnsupportedQuery("A view has no parameters: write the values out.")
-    columns = tuple(one.name for one in tree.this.expressions) if isinstance(tree.this, exp.Schema) else ()
-    listed = f" ({', '.join(quoted([one]) for one in columns)})" if columns else ""
+    columns = (
+        tuple(expression.name for expression in tree.this.expressions) if isinstance(tree.this, exp.Schema) else ()
+    )
+    listed = f" ({', '.join(quoted([column]) for column in columns)})" if columns else ""
     text = f"CREATE VIEW {quoted([node.name])}{listed} AS {query.sql('duckdb', comments=False)}"
     return Decision([step], None, target=_NOTHING, view=(name, View(("temp", "main", node.name), text, own=True)))
 
@@ -271,6 +273,6 @@ def _target(statement: Statement, catalog: Catalog) -> str:
     if statement.kind is Kind.DROP:
         return f"DROP TABLE {exists}{mine}"
     columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-    listed = ", ".join('"' + one.name.replace('"', '""') + '"' for one in columns)
+    listed = ", ".join('"' + column.name.replace('"', '""') + '"' for column in columns)
     by_name = "BY NAME " if tree.args.get("by_name") else ""
     return f"INSERT INTO {mine} {f'({listed}) ' if listed else ''}{by_name}"

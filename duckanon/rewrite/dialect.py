@@ -107,7 +107,7 @@ def _keep_whole(interval: Any, words: Sequence[str]) -> None:
 
     words: the tokens of the interval.
     """
-    written = next((one for one in words if one[: len(interval.this.name)] == interval.this.name), "")
+    written = next((word for word in words if word[: len(interval.this.name)] == interval.this.name), "")
     if interval.this.is_string and interval.args.get("unit") is not None and len(written.split()) > 2:
         interval.set("this", exp.Literal.string(written))
         interval.set("unit", None)
@@ -152,7 +152,7 @@ class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
             text = _source(self, start, self._index)
             if text[:8].upper() == "INTERVAL":
                 found.meta[_WHOLE] = text
-            _keep_whole(found, [one.text for one in self._tokens[start : self._index]])
+            _keep_whole(found, [token.text for token in self._tokens[start : self._index]])
         return found
 
     def _parse_lambda(self, *args: Any, **kwargs: Any) -> Any:
@@ -184,7 +184,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[misc,valid-type]
         found = _CALL.match(text)
         if isinstance(node, exp.If | exp.Mod):
             parts = (node.args.get(one) for one in ("this", "expression", "true", "false"))
-            return f"{name}({', '.join(self.sql(one) for one in parts if one is not None)})"
+            return f"{name}({', '.join(self.sql(part) for part in parts if part is not None)})"
         return text if found is None else f"{name}{text[found.end() :]}"
 
     def lambda_sql(self, expression: Any, arrow_sep: str = "->", wrap: bool = True) -> str:

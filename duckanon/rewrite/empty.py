@@ -38,7 +38,7 @@ def is_empty(query: Node) -> bool:
         return False
     where = query.args.get("where")
     # An aggregate without rows has a row.
-    shown = [one.this if isinstance(one, exp.Alias) else one for one in query.expressions]
+    shown = [expression.this if isinstance(expression, exp.Alias) else expression for expression in query.expressions]
     return where is not None and _is_false(where.this) and all(isinstance(one, exp.Star | exp.Column) for one in shown)
 
 
@@ -83,8 +83,10 @@ def _without_ends(query: Node) -> None:
 
 def _as_end(of: Node, select: Node | None) -> Node:
     """What an end is of, with sums as DOUBLEs. select: the SELECT that it stands in, whose columns it may name."""
-    items = [] if select is None else [one for one in select.expressions if isinstance(one, exp.Alias)]
-    named = {fold(one.alias): one.this for one in items}
+    items = (
+        [] if select is None else [expression for expression in select.expressions if isinstance(expression, exp.Alias)]
+    )
+    named = {fold(item.alias): item.this for item in items}
     if isinstance(of, exp.Column) and not of.table:
         of = named.get(fold(of.name), of)
     # (A copy in parentheses, so that a sum by itself can be replaced.)

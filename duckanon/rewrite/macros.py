@@ -30,7 +30,7 @@ def body(macro: Macro) -> tuple[Node, Reading]:
     if not isinstance(tree, exp.Query) or bool(nodes_of(tree, exp.Placeholder, exp.Parameter)):
         raise _unclear(macro)
     # A lambda's variable would hide a parameter of the same name.
-    given = {fold(one.name) for each in nodes_of(tree, exp.Lambda) for one in each.expressions}
+    given = {fold(expression.name) for each in nodes_of(tree, exp.Lambda) for expression in each.expressions}
     if given & set(macro.parameters):
         raise _unclear(macro)
     read = reading(text, tree)

@@ -224,7 +224,7 @@ class _Sql(str):
 
 
 def _listed(texts: object) -> _Sql:
-    return _Sql("[" + ", ".join(_literal(str(one)) for one in texts) + "]")  # type: ignore[attr-defined]
+    return _Sql("[" + ", ".join(_literal(str(text)) for text in texts) + "]")  # type: ignore[attr-defined]
 
 
 def _rows(header: Mapping[str, str], rows: Sequence[_Row]) -> Node:

@@ -182,12 +182,12 @@ def _tokens(text: str) -> list[tuple[_Token, int, int]]:
     except _BROKEN:
         return []
     found: list[tuple[_Token, int, int]] = []
-    for one in tokens:
+    for token in tokens:
         if found and found[-1][0] == ("PARAMETER", ""):
             # $1 and $name, like ?, stand for one value.
-            found[-1] = (_PARAMETER, found[-1][1], one.end + 1)
+            found[-1] = (_PARAMETER, found[-1][1], token.end + 1)
         else:
-            found.append((_compared(one), one.start, one.end + 1))
+            found.append((_compared(token), token.start, token.end + 1))
     return found
 
 

@@ -135,7 +135,11 @@ class RuleContext:
 
     def found(self, kind: type[T]) -> list[T]:
         """The findings of a kind about protected tables."""
-        return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
+        return [
+            finding
+            for finding in self.findings
+            if isinstance(finding, kind) and finding.table in self.catalog.protected
+        ]
 
     def not_answered(self, node: Node | None, reason: str) -> str:
         """A reason with the part of the statement that it is about, as it was written."""
@@ -374,7 +378,7 @@ def type_of_count(written: Node | None) -> str:
 
 def has(names: object, column: str) -> bool:
     """Whether a column is among names, as DuckDB compares them."""
-    return isinstance(names, list | tuple) and fold(column) in {fold(str(one)) for one in names}
+    return isinstance(names, list | tuple) and fold(column) in {fold(str(name)) for name in names}
 
 
 def pruned(query: Node) -> Node:

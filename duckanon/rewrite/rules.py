@@ -81,7 +81,7 @@ def group_size_queries(context: RuleContext) -> None:
 
 def _are_units(context: RuleContext, found: GroupSizes) -> bool:
     """Whether groups are of one privacy unit each."""
-    tables = {one.number: one.relation.name for one in found.sources if isinstance(one.relation, Table)}
+    tables = {source.number: source.relation.name for source in found.sources if isinstance(source.relation, Table)}
     columns = [(tables.get(one.source), one.name) for one in found.unit if isinstance(one, Column)]
     units = {name: fold(one.policy.privacy_unit or "") for name, one in context.catalog.protected.items()}
     return any(name is not None and units.get(name) == column for name, column in columns)
@@ -96,7 +96,7 @@ def conditional_tables(context: RuleContext) -> None:
     for found in context.found(Conditional):
         together.setdefault(id(found.node), []).append(found)
     for shares in together.values():
-        if all(one.weight is None for one in shares):
+        if all(share.weight is None for share in shares):
             context.settle(shares, shares[0].node)
 
 
@@ -126,13 +126,19 @@ def _is_compared_with_records(context: RuleContext, part: Node) -> bool:
 def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
     """Whether a query stands in FROM, or in WITH, and records that are joined with it are compared with its numbers."""
     read = {id(node) for _, node in context.reads}
-    numbers = {fold(one.alias_or_name) for one in part.expressions if any(True for _ in aggregates_of(one))}
+    numbers = {
+        fold(expression.alias_or_name)
+        for expression in part.expressions
+        if any(True for _ in aggregates_of(expression))
+    }
     if isinstance(part.parent, exp.CTE):
         name = fold(part.parent.alias)
         places = [one for one in nodes_of(context.bound.query, exp.Table) if not one.db and fold(one.name) == name]
     else:
         places = [part.parent] if isinstance(part.parent, exp.Subquery) else []
-    around = [(one, one.find_ancestor(exp.Select)) for one in places if isinstance(one.parent, exp.From | exp.Join)]
+    around = [
+        (place, place.find_ancestor(exp.Select)) for place in places if isinstance(place.parent, exp.From | exp.Join)
+    ]
     return any(
         query is not None
         and any(id(other) in read for other in sources(query) if other is not one)
@@ -144,7 +150,7 @@ def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
 def _compared(query: Node) -> Iterator[Node]:
     """The columns in what a SELECT asks of each row that it joins: its conditions, and what its aggregates are of."""
     asked = [query.args.get("where"), *(one.args.get("on") for one in query.args.get("joins") or [])]
-    asked += [each for one in query.expressions for each in aggregates_of(one)]
+    asked += [each for expression in query.expressions for each in aggregates_of(expression)]
     for one in asked:
         if one is not None:
             yield from nodes_of(one, exp.Column)
@@ -274,11 +280,11 @@ def _about_subquery(context: RuleContext, part: Node, reason: str) -> str | None
     where = part.args.get("where")
     quoted = reason.partition("`")[2].partition("`")[0]
     conditions = [] if where is None else [where.this] if not isinstance(where.this, exp.And) else where.this.flatten()
-    for one in conditions:
-        inside = {id(column) for query in queries_in(one) for column in nodes_of(query, exp.Column)}
-        names = [fold(column.name) for column in nodes_of(one, exp.Column) if id(column) not in inside]
+    for condition in conditions:
+        inside = {id(column) for query in queries_in(condition) for column in nodes_of(query, exp.Column)}
+        names = [fold(column.name) for column in nodes_of(condition, exp.Column) if id(column) not in inside]
         if inside and fold(quoted) in names:
-            return context.not_answered(one, _WITH_QUERY)
+            return context.not_answered(condition, _WITH_QUERY)
     return None
 
 
@@ -301,9 +307,13 @@ def _columns_of(context: RuleContext, source: Node, name: TableName) -> dict[str
     query = source.this if isinstance(source, exp.Subquery) else None
     if isinstance(source, exp.Table) or (query is not None and _shows_all(query)):
         return {fold(one): one for one in context.columns(name)}
-    if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
+    if (
+        not isinstance(query, exp.Select)
+        or query.is_star
+        or any(not expression.alias_or_name for expression in query.expressions)
+    ):
         raise NotFollowed("Write the columns out that the query in FROM shows, with names.", source)
-    return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
+    return {fold(expression.alias_or_name): expression.alias_or_name for expression in query.expressions}
 
 
 def _others(context: RuleContext, part: Node, place: int) -> dict[str, bool]:
@@ -321,7 +331,7 @@ def _others(context: RuleContext, part: Node, place: int) -> dict[str, bool]:
                 types = context.types(named(source))
                 shown = {fold(one): is_exact(types.get(fold(one), "")) for one in context.columns(named(source))}
             elif isinstance(source.this, exp.Select):
-                shown = {fold(one.alias_or_name): False for one in source.this.expressions}
+                shown = {fold(expression.alias_or_name): False for expression in source.this.expressions}
             # Two sources may have a column of one name.
             found |= {name: finite and found.get(name, True) for name, finite in shown.items()}
     return found
@@ -365,7 +375,9 @@ def _is_source(query: Node | None, node: Node) -> bool:
 def _projection(source: Node) -> Node | None:
     """The SELECT in a source of FROM, if it shows columns of each of its rows and nothing else."""
     query = source.this if isinstance(source, exp.Subquery) else None
-    plain = isinstance(query, exp.Select) and all(isinstance(one.unalias(), exp.Column) for one in query.expressions)
+    plain = isinstance(query, exp.Select) and all(
+        isinstance(expression.unalias(), exp.Column) for expression in query.expressions
+    )
     return query if plain and {one for one, _ in given(query)} <= {"expressions", "from", "from_", "where"} else None
 
 

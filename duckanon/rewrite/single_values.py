@@ -50,7 +50,7 @@ def _reading(query: Node, answers: Collection[TableName]) -> set[str]:
     """The folded names in WITH of what reads the answers, directly or not."""
     found: set[str] = set()
     ctes = nodes_of(query, exp.CTE)
-    while new := {fold(one.alias) for one in ctes if _reads(one.this, answers, found)} - found:
+    while new := {fold(cte.alias) for cte in ctes if _reads(cte.this, answers, found)} - found:
         found |= new
     return found
 
@@ -58,4 +58,4 @@ def _reading(query: Node, answers: Collection[TableName]) -> set[str]:
 def _reads(part: Node, answers: Collection[TableName], unknown: Collection[str]) -> bool:
     """Whether a part of a query reads the answers. unknown: the names in WITH of what does."""
     tables = nodes_of(part, exp.Table)
-    return any(named(one) in answers or (not one.db and fold(one.name) in unknown) for one in tables)
+    return any(named(table) in answers or (not table.db and fold(table.name) in unknown) for table in tables)

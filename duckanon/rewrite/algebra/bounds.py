@@ -247,7 +247,7 @@ class _Reader:
 
     def _alike(self, exprs: Sequence[Expr]) -> list[Bounded]:
         """Several numbers, or dates, in steps of one size."""
-        found = [self.of(one) for one in exprs if not isinstance(one, Null)]
+        found = [self.of(expr) for expr in exprs if not isinstance(expr, Null)]
         if not found or len({one.kind for one in found}) > 1:
             raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
         step = grid([one.step for one in found if one.low or one.high])
@@ -258,13 +258,13 @@ class _Reader:
     def _case(self, expr: Case) -> Bounded:
         values = self._alike(expr.values)
         rest = iter(values)
-        sql = [None if isinstance(one, Null) else next(rest).sql for one in expr.values]
+        sql = [None if isinstance(value, Null) else next(rest).sql for value in expr.values]
         cases = " ".join(
             f"WHEN {self._leaves.condition(branch.condition)} THEN {then or 'NULL'}"
             for branch, then in zip(expr.branches, sql, strict=False)
         )
         default = f" ELSE {sql[-1]}" if sql[-1] is not None else ""
-        nullable = None in sql or any(one.nullable for one in values)
+        nullable = None in sql or any(value.nullable for value in values)
         return replace(_around(values), sql=f"(CASE {cases}{default} END)", nullable=nullable, constant=False)
 
     def _truth(self, expr: Expr) -> Bounded:
@@ -421,8 +421,8 @@ def _function(expr: Expr) -> tuple[str, Sequence[Expr]]:
 
 def grid(steps: Sequence[Fraction]) -> Fraction:
     """The largest step of which all steps are whole multiples; 1 if there are none."""
-    below = lcm(*(one.denominator for one in steps))
-    return Fraction(gcd(*(int(one * below) for one in steps)), below) if steps else Fraction(1)
+    below = lcm(*(step.denominator for step in steps))
+    return Fraction(gcd(*(int(step * below) for step in steps)), below) if steps else Fraction(1)
 
 
 def _in_steps(one: Bounded, step: Fraction) -> Bounded:
@@ -835,23 +835,23 @@ def _around(values: Sequence[Bounded]) -> Bounded:
     """The bounds of a number that is one of several."""
     return replace(
         values[0],
-        low=min(one.low for one in values),
-        high=max(one.high for one in values),
-        error=max(one.error for one in values),
+        low=min(value.low for value in values),
+        high=max(value.high for value in values),
+        error=max(value.error for value in values),
     )
 
 
 def _coalesced(values: Sequence[Bounded]) -> Bounded:
-    sql = f"coalesce({', '.join(one.sql for one in values)})"
-    return replace(_around(values), sql=sql, nullable=all(one.nullable for one in values), constant=False)
+    sql = f"coalesce({', '.join(value.sql for value in values)})"
+    return replace(_around(values), sql=sql, nullable=all(value.nullable for value in values), constant=False)
 
 
 def _extreme(values: Sequence[Bounded], *, is_least: bool) -> Bounded:
     """The least or the greatest, which leave out NULL: so only what is never NULL narrows the bounds."""
-    found, never = _around(values), [one for one in values if not one.nullable]
+    found, never = _around(values), [value for value in values if not value.nullable]
     if is_least:
         found = replace(found, high=min([found.high, *(one.high for one in never)]))
     else:
         found = replace(found, low=max([found.low, *(one.low for one in never)]))
-    sql = builtin("least" if is_least else "greatest", *sorted(one.sql for one in values))
+    sql = builtin("least" if is_least else "greatest", *sorted(value.sql for value in values))
     return replace(found, sql=sql, nullable=not never, constant=False)

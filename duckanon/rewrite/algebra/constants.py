@@ -338,8 +338,10 @@ def _called(expr: Expr, today: date | None) -> Value | None:
     name, arguments = _call(expr)
     if name not in CALLS and name not in _IN_ZONES:
         return None
-    values = [Value(one.text, TEXT) if isinstance(one, Word) else folded(one, today) for one in arguments]
-    known = [one for one in values if one is not None and one.value is not None]
+    values = [
+        Value(argument.text, TEXT) if isinstance(argument, Word) else folded(argument, today) for argument in arguments
+    ]
+    known = [value for value in values if value is not None and value.value is not None]
     if len(known) < len(values) or not values:
         return None
     try:
@@ -366,7 +368,7 @@ def _call(expr: Expr) -> tuple[str, Sequence[Expr | Word]]:
 
 def _numbers(values: Sequence[Value], least: int, most: int) -> list[Fraction]:
     """The values as numbers, if there are so many; else none."""
-    found = [one.value for one in values if isinstance(one.value, Fraction)]
+    found = [value.value for value in values if isinstance(value.value, Fraction)]
     return found if least <= len(found) <= most and len(found) == len(values) else []
 
 
@@ -440,8 +442,8 @@ def _at_zone(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
 
 def _joined(values: Sequence[Value]) -> Value | None:
     """Texts and whole numbers, one after another."""
-    parts = [one.value if isinstance(one.value, str) else str(one.value) for one in values]
-    plain = all(isinstance(one.value, str) or (one.kind == NUMBER and _is_whole(one.value)) for one in values)
+    parts = [value.value if isinstance(value.value, str) else str(value.value) for value in values]
+    plain = all(isinstance(value.value, str) or (value.kind == NUMBER and _is_whole(value.value)) for value in values)
     return Value("".join(parts), TEXT) if plain else None
 
 
@@ -477,7 +479,7 @@ def _outermost(of: Callable[..., Any]) -> Callable[[Sequence[Value]], Value | No
     """The least or the greatest of values of one kind."""
 
     def computed(values: Sequence[Value]) -> Value | None:
-        plain = len({one.kind for one in values}) == 1 and values[0].kind in (
+        plain = len({value.kind for value in values}) == 1 and values[0].kind in (
             NUMBER,
             "DOUBLE",
             "DATE",

@@ -649,7 +649,7 @@ def is_aggregated(expr: Expr) -> bool:
     if isinstance(expr, Window):
         inner = [*expr.call.parts, *expr.partition, *expr.order]
         return any(is_aggregated(one) for one in inner)
-    return any(is_aggregated(one) for one in expr.parts)
+    return any(is_aggregated(part) for part in expr.parts)
 
 
 def is_windowed(expr: Expr) -> bool:

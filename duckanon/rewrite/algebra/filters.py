@@ -145,9 +145,9 @@ class _Writer:
 
     def _intervals(self, *exprs: Expr) -> list[str] | None:
         """Times between moments, and constant ones to compare them with; None where something else is compared."""
-        if all(self._scalars.constant(one) is not None for one in exprs):
+        if all(self._scalars.constant(expr) is not None for expr in exprs):
             return None
-        found = [self._scalars.interval(one) for one in exprs]
+        found = [self._scalars.interval(expr) for expr in exprs]
         return [one for one in found if one is not None] if None not in found else None
 
     def _is(self, operand: Expr, value: Expr) -> str:
@@ -177,7 +177,7 @@ class _Writer:
         if not isinstance(subject, Scalar):
             return "(" + " OR ".join(self._pair("=", subject, one) for one in rest) + ")"
         parts = [_same(one, subject.kind) for one in rest]
-        known = [one for one in parts if one]
+        known = [part for part in parts if part]
         return f"({subject.sql} IN ({', '.join(known)}))" if known else _never(subject)
 
     def _compared(self, operator: Comparator, left: Expr, right: Expr) -> str:
@@ -200,8 +200,8 @@ class _Writer:
 
     def _comparable(self, exprs: Sequence[Expr], *, ordered: bool = False) -> list[Scalar | Value]:
         """The scalars among expressions in one type, and the constants to be compared with them."""
-        values = [_plain_number(self._scalars.constant(one)) for one in exprs]
-        scalars = [self.scalar(one) for one, value in zip(exprs, values, strict=True) if value is None]
+        values = [_plain_number(self._scalars.constant(expr)) for expr in exprs]
+        scalars = [self.scalar(expr) for expr, value in zip(exprs, values, strict=True) if value is None]
         constants = [value for value in values if value is not None]
         enums = {one.enum for one in scalars}
         if len(scalars) > 1 and any(enums) and (ordered or len(enums) > 1):
@@ -209,11 +209,13 @@ class _Writer:
         kinds = [one.kind for one in scalars]
         values = [None if one is None else _within_day(one) if set(kinds) == {"DATE"} else one for one in values]
         constants = [value for value in values if value is not None]
-        if any(one.kind == "DOUBLE" for one in constants) and all(is_exact(one) or one == "FLOAT" for one in kinds):
+        if any(constant.kind == "DOUBLE" for constant in constants) and all(
+            is_exact(one) or one == "FLOAT" for one in kinds
+        ):
             kind = "DOUBLE"
         else:
             # Whole numbers that the type does not hold become bounds, so they do not widen it.
-            kind = together(kinds, [one for one in constants if one.kind != NUMBER]) if kinds else ""
+            kind = together(kinds, [constant for constant in constants if constant.kind != NUMBER]) if kinds else ""
         rest = iter(scalars)
         if kind == ZONED and scalars:
             values = [None if value is None else instant(value, self._today) for value in values]

@@ -144,7 +144,7 @@ def _like(ignores_case: bool, arguments: Arguments) -> Expr | None:
 def _in(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand, "expressions": tuple(values)} if len(arguments) == 2:
-            parts, others = parts_of_tuple(operand), [parts_of_tuple(one) for one in values]
+            parts, others = parts_of_tuple(operand), [parts_of_tuple(value) for value in values]
             if parts and all(len(one) == len(parts) for one in others):
                 return reduce(Or, (_same(parts, one) for one in others))
             return In(operand, values)

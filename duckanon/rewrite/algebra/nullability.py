@@ -34,12 +34,12 @@ def never_null(expr: Expr, present: frozenset[Column] = frozenset()) -> bool:
         case Constant() | Boolean() | Is() | Comparison("IS NOT DISTINCT FROM" | "IS DISTINCT FROM"):
             return True
         case Coalesce(operands):
-            return any(never_null(one, present) for one in operands)
+            return any(never_null(operand, present) for operand in operands)
         case Case():
-            return all(never_null(one, present) for one in expr.values)
+            return all(never_null(value, present) for value in expr.values)
         case And() | Or() | In() | Between():
-            return all(never_null(one, present) for one in expr.parts)
-    return _is_strict(expr) and all(never_null(one, present) for one in expr.parts)
+            return all(never_null(part, present) for part in expr.parts)
+    return _is_strict(expr) and all(never_null(part, present) for part in expr.parts)
 
 
 def _is_strict(expr: Expr) -> bool:

@@ -41,7 +41,7 @@ def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
 def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
     constants = [folded(one) for one in (left, right)]
     kinds = [own_kind(one, types) for one, value in zip((left, right), constants, strict=True) if value is None]
-    numbers = [one.value for one in constants if one is not None and one.kind == NUMBER]
+    numbers = [constant.value for constant in constants if constant is not None and constant.kind == NUMBER]
     if not kinds:
         # Literals.
         known = {own_kind(one, types) for one in (left, right)}
@@ -52,5 +52,5 @@ def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
         # Of a signed and an unsigned type it is another one.
         return max(kinds, key=_SIGNED.index) if set(kinds) <= set(_SIGNED) else ""
     (kind, *_) = kinds
-    fits = all(isinstance(one, Fraction) and reach(kind)[0] <= one <= reach(kind)[1] for one in numbers)
+    fits = all(isinstance(number, Fraction) and reach(kind)[0] <= number <= reach(kind)[1] for number in numbers)
     return kind if fits else ""

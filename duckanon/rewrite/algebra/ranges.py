@@ -45,8 +45,8 @@ class Range(Generic[End]):
 def ranges(conditions: Iterable[Expr], types: Mapping[str, str], today: date) -> dict[str, Range[Any]]:
     """By folded column. types: of the columns; today: what `current_date` stands for, with the session's zone."""
     found: dict[str, Range[Any]] = {}
-    for one in conditions:
-        for left, operator, constant in _compared(one):
+    for condition in conditions:
+        for left, operator, constant in _compared(condition):
             column, zone = _on_clocks(left, today)
             kind = "" if column is None else types.get(column.name, "")
             if column is None:

@@ -142,8 +142,10 @@ class Block:
 
         return replace(
             self,
-            sources=tuple(replace(one, relation=one.relation.rebuilt(change), on=some(one.on)) for one in self.sources),
-            outputs=tuple(Output(one.name, change(one.expr)) for one in self.outputs),
+            sources=tuple(
+                replace(source, relation=source.relation.rebuilt(change), on=some(source.on)) for source in self.sources
+            ),
+            outputs=tuple(Output(output.name, change(output.expr)) for output in self.outputs),
             where=some(self.where),
             keys=None if self.keys is None else tuple(map(change, self.keys)),
             having=some(self.having),
@@ -162,7 +164,7 @@ class Union:
     node: Any = field(default=None, compare=False, repr=False)
 
     def rebuilt(self, change: Change) -> Union:
-        return replace(self, members=tuple(one.rebuilt(change) for one in self.members))
+        return replace(self, members=tuple(member.rebuilt(change) for member in self.members))
 
 
 Relation: TypeAlias = Table | Block | Union | Opaque

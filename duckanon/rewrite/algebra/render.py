@@ -73,7 +73,7 @@ class Renderer:
                 return self._call(expr)
 
     def _nodes(self, exprs: Iterable[Expr]) -> list[Node]:
-        return [self.node(one) for one in exprs]
+        return [self.node(expr) for expr in exprs]
 
     def text(self, expr: Expr) -> str:
         return sql(self.node(expr))

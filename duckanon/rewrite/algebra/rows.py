@@ -119,7 +119,9 @@ def by_key(source: Source, sources: tuple[Source, ...], where: frozenset[Expr]) 
     bound = set()
     for condition in where.union(*(one.on for one in sources)):
         if isinstance(condition, Comparison) and condition.operator == "=":
-            bound |= {one.name for one in condition.parts if isinstance(one, Column) and one.source == source.number}
+            bound |= {
+                part.name for part in condition.parts if isinstance(part, Column) and part.source == source.number
+            }
     return any(key <= bound for key in source.relation.keys)
 
 

@@ -250,20 +250,20 @@ class Scalars:
             f"WHEN {self._condition(branch.condition)} THEN {then.sql}"
             for branch, then in zip(expr.branches, thens, strict=True)
         )
-        is_moment = any(one.is_moment for one in values)
+        is_moment = any(value.is_moment for value in values)
         return Scalar(f"CASE {written} ELSE {default.sql} END", default.kind, _around(values), is_moment=is_moment)
 
     def _coalesced(self, operands: Sequence[Expr]) -> Scalar:
         values = self._alike(operands)
-        is_moment = any(one.is_moment for one in values)
-        sql = f"coalesce({', '.join(one.sql for one in values)})"
+        is_moment = any(value.is_moment for value in values)
+        sql = f"coalesce({', '.join(value.sql for value in values)})"
         return Scalar(sql, values[0].kind, _around(values), is_moment=is_moment)
 
     def _alike(self, exprs: Sequence[Expr]) -> list[Scalar]:
         """Values of one type: that of the columns among them, or the least that holds all constants."""
-        found = [(self.constant(one), one) for one in exprs]
+        found = [(self.constant(expr), expr) for expr in exprs]
         scalars = [self.scalar(one) for value, one in found if value is None]
-        kind = together([one.kind for one in scalars], [value for value, _ in found if value is not None])
+        kind = together([scalar.kind for scalar in scalars], [value for value, _ in found if value is not None])
         if kind == ZONED:
             raise NotTotal(
                 "Moments with a time zone are compared here: in CASE and coalesce take x AT TIME ZONE 'UTC'."
@@ -305,7 +305,7 @@ def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
     """The type in which scalars of these types and constants are compared or brought together. Raises NotTotal."""
     different = set(kinds)
     if not different:
-        return _least_kind([one for one in values if one.kind != NOTHING])
+        return _least_kind([value for value in values if value.kind != NOTHING])
     if len(different) == 1:
         (kind,) = different
     elif all(one in WHOLE for one in different):
@@ -320,10 +320,10 @@ def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
         raise NotTotal(
             "Values of different types are compared: a cast could fail on a record. Compare values of one type."
         )
-    numbers = [one.value for one in values if one.kind == NUMBER and isinstance(one.value, Fraction)]
-    if kind in WHOLE and all(one.denominator == 1 for one in numbers):
+    numbers = [value.value for value in values if value.kind == NUMBER and isinstance(value.value, Fraction)]
+    if kind in WHOLE and all(number.denominator == 1 for number in numbers):
         # A whole number that the column's type does not hold widens it, as in DuckDB.
-        return _holding([reach(kind), *((one, one) for one in numbers)], [kind, "INTEGER", "BIGINT"])
+        return _holding([reach(kind), *((number, number) for number in numbers)], [kind, "INTEGER", "BIGINT"])
     return kind
 
 
@@ -340,14 +340,14 @@ def _common_decimal(kinds: Iterable[str]) -> str | None:
 
 def _least_kind(values: Sequence[Value]) -> str:
     """The type of constants alone, as DuckDB chooses it."""
-    kinds = {one.kind for one in values}
+    kinds = {value.kind for value in values}
     if kinds and kinds <= {TEXT, "VARCHAR"}:
         return "VARCHAR"
     if len(kinds) == 1 and kinds.isdisjoint({NUMBER, NOW}):
         return kinds.pop()
-    numbers = [one.value for one in values if one.kind == NUMBER and isinstance(one.value, Fraction)]
-    if numbers and len(numbers) == len(values) and all(one.denominator == 1 for one in numbers):
-        return _holding([(one, one) for one in numbers], ["INTEGER", "BIGINT"])
+    numbers = [value.value for value in values if value.kind == NUMBER and isinstance(value.value, Fraction)]
+    if numbers and len(numbers) == len(values) and all(number.denominator == 1 for number in numbers):
+        return _holding([(number, number) for number in numbers], ["INTEGER", "BIGINT"])
     raise NotTotal("The values of CASE and coalesce are of one type: texts, whole numbers, dates or truth values.")
 
 
@@ -397,8 +397,8 @@ def _holding(spans: Sequence[tuple[Fraction, Fraction]], first: Sequence[str]) -
 
 def _around(values: Sequence[Scalar]) -> tuple[Fraction, Fraction] | None:
     """The least and the greatest of several values."""
-    spans = [one.span for one in values if not one.null]
-    known = [one for one in spans if one is not None]
+    spans = [value.span for value in values if not value.null]
+    known = [span for span in spans if span is not None]
     if not known or len(known) < len(spans):
         return None
     return min(one for one, _ in known), max(one for _, one in known)
@@ -670,7 +670,7 @@ def _part_of_text(name: str, least: int, most: int) -> _Function:
 
     def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
         numbers = [each.value for each in _given(rest) if each.kind in (NUMBER, *WHOLE)]
-        plain = [int(each) for each in numbers if isinstance(each, Fraction) and each.denominator == 1]
+        plain = [int(number) for number in numbers if isinstance(number, Fraction) and number.denominator == 1]
         fits = least <= len(plain) <= most and len(plain) == len(rest) and all(abs(each) <= _LONGEST for each in plain)
         if not fits or (len(plain) == 2 and plain[1] < 0):
             raise NotTotal(f"{name} takes constant whole numbers of characters, up to {_LONGEST:,}.")
@@ -921,7 +921,7 @@ def _by_name(written: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr
     if not operands:
         return "", []
     # DuckDB takes the format of strftime first or last.
-    is_format_first = name == "strftime" and [isinstance(one, Constant) for one in operands] == [True, False]
+    is_format_first = name == "strftime" and [isinstance(operand, Constant) for operand in operands] == [True, False]
     if name == "date_trunc" or is_format_first:
         return name, operands[::-1]
     if name == "date_part":
@@ -934,11 +934,11 @@ def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
     """As `called`, for a function that sqlglot has a class for."""
     if call.kind == "Substring":
         parts = [call.argument(name) for name in ("this", "start", "length")]
-        return "substring", [one for one in parts if isinstance(one, Expr)]
+        return "substring", [part for part in parts if isinstance(part, Expr)]
     name = call.kind.lower()
     if name == "attimezone":
         parts = [call.argument("zone"), call.argument("this")]
-        return "timezone", [one for one in parts if isinstance(one, Expr)]
+        return "timezone", [part for part in parts if isinstance(part, Expr)]
     if not {name for name, _ in call.arguments} <= {"this", "expression", "position", "unit"}:
         return "", []
     if name == "trim":
@@ -947,7 +947,7 @@ def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
     name = OTHER_NAMES.get(name, name)
     units = [value.text for _, value in call.arguments if isinstance(value, Word) and not value.is_name]
     if name == "date_trunc":
-        return name, [*call.parts, *(Constant(one, is_text=True) for one in units)]
+        return name, [*call.parts, *(Constant(unit, is_text=True) for unit in units)]
     if name == "date_part":
         return _part(units[0], call.parts) if units else _by_name(name, call.parts)
     return (name, call.parts) if call.parts else ("", [])

@@ -272,7 +272,7 @@ def _within_group(node: Node, scope: Scope) -> Expr:
     """`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)` as `percentile_cont(x, 0.5)`."""
     terms, name = node.expression.expressions, name_of(node.this)
     if len(terms) != 1 or terms[0].args.get("desc") or node.this.args.get("expression") is not None:
-        return Unclear(name, scope.fresh(), tuple(translate(one.this, scope) for one in terms))
+        return Unclear(name, scope.fresh(), tuple(translate(term.this, scope) for term in terms))
     return Aggregate(name, (translate(terms[0].this, scope), translate(node.this.this, scope)))
 
 
@@ -311,7 +311,7 @@ def _window(node: Node, scope: Scope) -> Expr:
     over = Window(
         WindowFunction(name_of(inner), tuple(_operands(inner, scope))) if own else translate(call, scope),
         frozenset(translate(one, scope) for one in partition),
-        tuple(translate(one.this, scope) for one in order.expressions) if order is not None else (),
+        tuple(translate(expression.this, scope) for expression in order.expressions) if order is not None else (),
         sql(spec) if spec is not None else "",
         directions(order.expressions) if order is not None else (),
         isinstance(call, exp.IgnoreNulls),
@@ -324,7 +324,7 @@ def _window(node: Node, scope: Scope) -> Expr:
 
 def directions(terms: Sequence[Node]) -> tuple[Direction, ...]:
     """How the terms of ORDER BY sort; nothing where all do so as SQL has it by itself."""
-    found = tuple(Direction(bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in terms)
+    found = tuple(Direction(bool(term.args.get("desc")), bool(term.args.get("nulls_first"))) for term in terms)
     return found if any(map(any, found)) else ()
 
 

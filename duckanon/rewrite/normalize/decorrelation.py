@@ -89,7 +89,7 @@ def _are_own(node: Node, is_own: Callable[[Node], bool]) -> bool:
 
 def _are_none(node: Node, is_own: Callable[[Node], bool]) -> bool:
     columns = _columns(node)
-    return bool(columns) and not any(is_own(one) for one in columns)
+    return bool(columns) and not any(is_own(column) for column in columns)
 
 
 def _columns(node: Node) -> list[Node]:
@@ -101,8 +101,12 @@ def _columns(node: Node) -> list[Node]:
 def _of_no_rows(value: Node) -> Node | None:
     """What an aggregate expression is where there are no rows: a constant expression, or NULL; None if not known."""
     aggregates = list(aggregates_of(value))
-    counts = [one for one in aggregates if name_of(one.this if isinstance(one, exp.Filter) else one) in _COUNTS]
-    below = {id(one) for each in aggregates for one in nodes_of(each, ROOT)}
+    counts = [
+        aggregate
+        for aggregate in aggregates
+        if name_of(aggregate.this if isinstance(aggregate, exp.Filter) else aggregate) in _COUNTS
+    ]
+    below = {id(one) for aggregate in aggregates for one in nodes_of(aggregate, ROOT)}
     beside = [one for one in nodes_of(value, ROOT) if id(one) not in below]
     if not all(isinstance(one, _ARITHMETIC) for one in beside) or (counts and len(counts) < len(aggregates)):
         return None

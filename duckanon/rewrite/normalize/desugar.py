@@ -94,7 +94,11 @@ def _select(pivot: Node, source: Node) -> Node:
     if not axes or not all(map(_is_listed, axes)) or pivot.args.get("include_nulls"):
         raise UnsupportedQuery(_UNLISTED)
     group = pivot.args.get("group")
-    keys = [copied(one) for one in group.expressions] if group is not None else _others(source, [*axes, *aggregates])
+    keys = (
+        [copied(expression) for expression in group.expressions]
+        if group is not None
+        else _others(source, [*axes, *aggregates])
+    )
     query = exp.Select(expressions=[*keys, *_columns(axes, aggregates)])
     query.set(FROM, exp.From(this=copied(source)))
     query.set("group", exp.Group(all=True))
@@ -118,7 +122,11 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]], explained: Ca
     pivots = [one for one in nodes_of(tree, exp.Pivot) if not one.args.get("unpivot") and not one.args.get("fields")]
     # Inside out: the source of a PIVOT may have another one.
     for pivot in reversed(pivots):
-        for axis in [one for one in pivot.expressions if isinstance(one, exp.Column) and pivot.args.get("using")]:
+        for axis in [
+            expression
+            for expression in pivot.expressions
+            if isinstance(expression, exp.Column) and pivot.args.get("using")
+        ]:
             found = _asked(axis, pivot, ask)
             if len(found) > _MOST_VALUES:
                 raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
@@ -147,7 +155,10 @@ def _asked(axis: Node, pivot: Node, ask: Callable[[str], Sequence[object]]) -> S
 
 def _texts(call: Node) -> list[Node]:
     """The constant texts among the arguments of a call."""
-    given = [one.expression if isinstance(one, exp.PropertyEQ | exp.EQ) else one for one in call.expressions]
+    given = [
+        expression.expression if isinstance(expression, exp.PropertyEQ | exp.EQ) else expression
+        for expression in call.expressions
+    ]
     return [one for one in given if isinstance(one, exp.Literal) and one.is_string]
 
 
@@ -178,21 +189,21 @@ def _literal(value: object) -> Node:
 
 def _is_listed(axis: Node) -> bool:
     values = axis.expressions if isinstance(axis, exp.In) and isinstance(axis.this, exp.Column) else []
-    return bool(values) and all(isinstance(one, exp.Literal | exp.Boolean) for one in values)
+    return bool(values) and all(isinstance(value, exp.Literal | exp.Boolean) for value in values)
 
 
 def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
     """An aggregate of each combination of values, under DuckDB's name for it."""
     found = []
-    for values in product(*(one.expressions for one in axes)):
+    for values in product(*(ax.expressions for ax in axes)):
         pairs = zip(axes, values, strict=True)
         where = exp.and_(
             *(exp.EQ(this=copied(axis.this), expression=copied(value)) for axis, value in pairs), copy=False
         )
         label = "_".join(str(one.this).lower() if isinstance(one, exp.Boolean) else str(one.this) for one in values)
-        for one in aggregates:
-            name = one.alias or (default_name(one) if len(aggregates) > 1 else "")
-            told = exp.Filter(this=copied(one.unalias()), expression=exp.Where(this=copied(where)))
+        for aggregate in aggregates:
+            name = aggregate.alias or (default_name(aggregate) if len(aggregates) > 1 else "")
+            told = exp.Filter(this=copied(aggregate.unalias()), expression=exp.Where(this=copied(where)))
             found.append(exp.alias_(told, f"{label}_{name}" if name else label, quoted=True))
     return found
 
@@ -201,11 +212,15 @@ def _others(source: Node, used: Sequence[Node]) -> list[Node]:
     """The columns of the source that a PIVOT without GROUP BY groups by: all that are not used otherwise."""
     names = {column.name.lower() for one in used for column in nodes_of(one, exp.Column)}
     query = source.this if isinstance(source, exp.Subquery) else None
-    if isinstance(query, exp.Select) and not query.is_star and all(one.alias_or_name for one in query.expressions):
-        shown = [one.alias_or_name for one in query.expressions]
+    if (
+        isinstance(query, exp.Select)
+        and not query.is_star
+        and all(expression.alias_or_name for expression in query.expressions)
+    ):
+        shown = [expression.alias_or_name for expression in query.expressions]
         return [exp.column(exp.to_identifier(one, quoted=True)) for one in shown if one.lower() not in names]
     key = "except_" if "except_" in exp.Star.arg_types else "except"
-    return [exp.Star(**{key: [exp.to_identifier(one, quoted=True) for one in sorted(names)]})]
+    return [exp.Star(**{key: [exp.to_identifier(name, quoted=True) for name in sorted(names)]})]
 
 
 # --- lists of quantiles -----------------------------------------------------------------------------------------------
@@ -260,17 +275,17 @@ def staging(query: Node, is_read: Callable[[Node], bool], units: Collection[str]
     given = arg(query, "with")
     if given is None or given.args.get("recursive") or _shadowed(query):
         return
-    for one in list(given.expressions):
-        if not _is_moved(one, is_read):
+    for expression in list(given.expressions):
+        if not _is_moved(expression, is_read):
             continue
-        reads = [node for node in nodes_of(query, exp.Table) if _names(node, one.alias)]
-        if _aggregates(one.this) and len(reads) != 1 and not _groups_units(one.this, units):
+        reads = [node for node in nodes_of(query, exp.Table) if _names(node, expression.alias)]
+        if _aggregates(expression.this) and len(reads) != 1 and not _groups_units(expression.this, units):
             continue
         for node in reads:
             if node is not _single(query) and _is_plain(node):
-                _move(one, node)
-        if not any(_names(node, one.alias) for node in nodes_of(query, exp.Table)):
-            given.set("expressions", [other for other in given.expressions if other is not one])
+                _move(expression, node)
+        if not any(_names(node, expression.alias) for node in nodes_of(query, exp.Table)):
+            given.set("expressions", [other for other in given.expressions if other is not expression])
     if not given.expressions:
         query.set(given.arg_key, None)
 
@@ -281,7 +296,7 @@ def _move(one: Node, node: Node) -> None:
         copied(node.args["alias"]) if node.args.get("alias") else exp.TableAlias(this=copied(one.args["alias"].this))
     )
     if not alias.columns:
-        alias.set("columns", [copied(each) for each in one.args["alias"].columns])
+        alias.set("columns", [copied(column) for column in one.args["alias"].columns])
     moved = exp.Subquery(this=copied(one.this), alias=alias)
     takes_over(moved, node)
     node.replace(moved)
@@ -309,8 +324,14 @@ def _keys(query: Node) -> list[Node]:
     if group is None:
         return []
     if group.args.get("all"):
-        return [one.unalias() for one in query.expressions if isinstance(one.unalias(), exp.Column)]
-    places = [int(one.name) for one in group.expressions if isinstance(one, exp.Literal) and one.name.isdigit()]
+        return [
+            expression.unalias() for expression in query.expressions if isinstance(expression.unalias(), exp.Column)
+        ]
+    places = [
+        int(expression.name)
+        for expression in group.expressions
+        if isinstance(expression, exp.Literal) and expression.name.isdigit()
+    ]
     shown = [query.expressions[at - 1].unalias() for at in places if at <= len(query.expressions)]
     return [one for one in [*group.expressions, *shown] if isinstance(one, exp.Column)]
 

@@ -64,7 +64,7 @@ def _check_names(query: Node, shared: Collection[str]) -> None:
 
     Aliases of the SELECT and columns of USING are one column, and a nested query may have its own.
     """
-    known = {fold(one.alias) for one in query.expressions if one.alias}
+    known = {fold(expression.alias) for expression in query.expressions if expression.alias}
     known |= {fold(one.name) for join in query.args.get("joins") or [] for one in join.args.get("using") or []}
     inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in nodes_of(one, ROOT)}
     for one in nodes_of(query, exp.Column):
@@ -146,9 +146,9 @@ class _Eager:
 
     def _name_outputs(self) -> None:
         """Give aggregates the names that DuckDB would give them, before they are written in another way."""
-        for one in self._query.expressions:
-            if not isinstance(one, exp.Alias) and any(True for _ in aggregates_of(one)):
-                one.replace(exp.alias_(copied(one), default_name(one), quoted=True, copy=False))
+        for expression in self._query.expressions:
+            if not isinstance(expression, exp.Alias) and any(True for _ in aggregates_of(expression)):
+                expression.replace(exp.alias_(copied(expression), default_name(expression), quoted=True, copy=False))
 
     def _aggregates(self) -> Iterator[Node]:
         parts = [*self._query.expressions, *(self._query.args.get(one) for one in ("having", "qualify", "order"))]
@@ -195,8 +195,8 @@ class _Eager:
         It fails before anything is charged, when the query is tried. where: the condition of those that are added up.
         """
         parts = nodes_of(operand, ROOT)
-        names = {fold(one.name) for one in parts if isinstance(one, exp.Column)}
-        if all(isinstance(one, _STAYS_FINITE) for one in parts) and names <= set(self._finite):
+        names = {fold(part.name) for part in parts if isinstance(part, exp.Column)}
+        if all(isinstance(part, _STAYS_FINITE) for part in parts) and names <= set(self._finite):
             return operand
         of = exp.Paren(this=operand)
         finite = exp.func("isfinite", exp.cast(copied(of), "DOUBLE"))
@@ -216,14 +216,14 @@ class _Eager:
         if where is None:
             return []
         parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
-        mine = [one for one in parts if one.find(exp.Column) is not None and self._is_of_source(one)]
-        rest = [copied(one) for one in parts if not any(one is each for each in mine)]
+        mine = [part for part in parts if part.find(exp.Column) is not None and self._is_of_source(part)]
+        rest = [copied(part) for part in parts if not any(part is each for each in mine)]
         self._query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
         return [copied(one) for one in mine]
 
     def _fill(self, source: Node, keys: list[str], where: list[Node]) -> None:
         """Write the inner query."""
-        shown = [exp.column(exp.to_identifier(one, quoted=True), table=self._alias) for one in keys]
+        shown = [exp.column(exp.to_identifier(key, quoted=True), table=self._alias) for key in keys]
         names = [exp.alias_(copied(one), one.name, quoted=True, copy=False) for one in shown]
         counted = [
             exp.alias_(copied(one), f"{_MADE}{at}", quoted=True, copy=False)

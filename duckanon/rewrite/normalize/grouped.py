@@ -152,9 +152,9 @@ class Grouped:
             found = quotient(node, self.aggregates) if isinstance(node, exp.Div) else None
             if found is not None:
                 both = {self.aggregates.index(one.aggregate) for one in (found.above, found.below)}
-                joined = set().union(*(one for one in groups if one & both))
-                groups = [*(one for one in groups if not one & both), joined]
-        return sorted(tuple(sorted(one)) for one in groups)
+                joined = set().union(*(group for group in groups if group & both))
+                groups = [*(group for group in groups if not group & both), joined]
+        return sorted(tuple(sorted(group)) for group in groups)
 
     @cached_property
     def has_sets(self) -> bool:
@@ -179,14 +179,16 @@ class Grouped:
     def _sets(self, term: Node) -> list[frozenset[int]]:
         """The grouping sets of a term of GROUP BY."""
         if isinstance(term, exp.GroupingSets):
-            return [each for one in term.expressions for each in self._sets(one)]
-        places = [frozenset(self._places(one)) for one in term.expressions]
+            return [each for expression in term.expressions for each in self._sets(expression)]
+        places = [frozenset(self._places(expression)) for expression in term.expressions]
         none = frozenset[int]()
         if isinstance(term, exp.Rollup):
             return [none.union(*places[:many]) for many in range(len(places), -1, -1)]
         if isinstance(term, exp.Cube) and 2 ** len(places) <= _MOST_SETS:
-            subsets = ([one for at, one in enumerate(places) if which >> at & 1] for which in range(2 ** len(places)))
-            return [none.union(*one) for one in subsets]
+            subsets = (
+                [place for at, place in enumerate(places) if which >> at & 1] for which in range(2 ** len(places))
+            )
+            return [none.union(*subset) for subset in subsets]
         if isinstance(term, exp.Cube):
             return [none] * (_MOST_SETS + 1)
         return [frozenset(self._places(term))]
@@ -206,7 +208,9 @@ class Grouped:
         write = _Writer(self, over)
         by_set = [] if over.by_set is None else [over.by_set[0]]
         new = exp.Select(
-            expressions=[self._named(write(one.unalias()), one, stored) for one in self.query.expressions]
+            expressions=[
+                self._named(write(expression.unalias()), expression, stored) for expression in self.query.expressions
+            ]
         ).from_(over.source, dialect=DIALECT)
         for part in ("group", "having", "qualify", "order", "windows", "distinct", "limit", "offset"):
             given = self.query.args.get(part)
@@ -233,8 +237,8 @@ class Grouped:
         """
         write = _Writer(self, over)
         found = []
-        for at, one in enumerate(self.query.expressions):
-            node = one.unalias()
+        for at, expression in enumerate(self.query.expressions):
+            node = expression.unalias()
             width = widths[self.aggregates.index(node)] if node in self.aggregates else None
             shown = None if width is not None else write.quotient(node)
             if shown is not None:
@@ -295,7 +299,11 @@ class Grouped:
     @cached_property
     def aliases(self) -> dict[str, Node]:
         """The expressions that have an alias, by its folded name."""
-        return {fold(one.alias): one.this for one in self.query.expressions if isinstance(one, exp.Alias)}
+        return {
+            fold(expression.alias): expression.this
+            for expression in self.query.expressions
+            if isinstance(expression, exp.Alias)
+        }
 
     def _named(self, node: Node, given: Node, stored: Callable[[str], str]) -> Node:
         if isinstance(given, exp.Alias):
@@ -313,7 +321,9 @@ def _counts_by_all(query: Node) -> bool:
 
 def aggregates_itself(query: Node) -> bool:
     """Whether a SELECT groups or aggregates, not only a query in it."""
-    return query.args.get("group") is not None or any(True for one in query.expressions for _ in aggregates_of(one))
+    return query.args.get("group") is not None or any(
+        True for expression in query.expressions for _ in aggregates_of(expression)
+    )
 
 
 class _Writer:
@@ -384,7 +394,9 @@ class _Writer:
     def _grouping(self, call: Node, name: str, sets: Sequence[tuple[int, ...]]) -> Node:
         """grouping(keys): of each key a bit, the last one's the lowest, that says that the row's set is without it."""
         keys = self._grouped.keys
-        places = [keys.index(one) if one in keys else self._place(one) for one in call.expressions]
+        places = [
+            keys.index(expression) if expression in keys else self._place(expression) for expression in call.expressions
+        ]
         masks = [sum((at not in own) << bit for bit, at in enumerate(reversed(places))) for own in sets]
         cases = " ".join(f"WHEN {at} THEN {mask}" for at, mask in enumerate(masks))
         return self._sql(f"CAST(CASE {name} {cases} END AS BIGINT)")

@@ -35,7 +35,7 @@ def raised(block: Block, _: Callable[[], int]) -> Block | None:
     inner = first.relation
     if not isinstance(inner, Block) or not inner.keys or inner.sets or inner.limited or inner.qualify or inner.distinct:
         return None
-    rest = tuple(one for one in block.sources if one is not first)
+    rest = tuple(source for source in block.sources if source is not first)
     if first.join != "inner" or not all(_is_total(one) for one in rest):
         return None
 
@@ -72,14 +72,14 @@ def _keys(source: Source) -> int:
 
 def joined(block: Block, _: Callable[[], int]) -> Block | None:
     """A grouping block that joins its records with totals of the same records, rewritten with windows."""
-    if not block.keys or block.sets is not None or not any(_is_total(one) for one in block.sources):
+    if not block.keys or block.sets is not None or not any(_is_total(source) for source in block.sources):
         return None
     return _joined(block, frozenset())
 
 
 def _joined(block: Block, conditions: frozenset[Expr]) -> Block | None:
-    totals = [one for one in block.sources if _is_total(one)]
-    main = tuple(one for one in block.sources if not _is_total(one))
+    totals = [source for source in block.sources if _is_total(source)]
+    main = tuple(source for source in block.sources if not _is_total(source))
     if not main or not totals:
         return None
     bare = replace(block, sources=main)
@@ -210,7 +210,7 @@ def _same_records(
 
     Raises _No if they do not read the same table, or the total leaves out records that the block has.
     """
-    mine = [one for one in sources if isinstance(one.relation, Table)]
+    mine = [source for source in sources if isinstance(source.relation, Table)]
     theirs = inner.sources[0]
     if len(sources) != 1 or len(mine) != 1 or mine[0].relation != theirs.relation:
         raise _No
@@ -251,7 +251,7 @@ def _finished(
             raise _No
         return None
 
-    outputs = tuple(Output(one.name, rebuilt(one.expr, filtered)) for one in block.outputs)
+    outputs = tuple(Output(output.name, rebuilt(output.expr, filtered)) for output in block.outputs)
     having = frozenset(rebuilt(one, filtered) for one in block.having)
     if extra:
         if not all(is_aggregated(one) for one in having):

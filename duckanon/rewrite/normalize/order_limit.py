@@ -33,7 +33,7 @@ def order_limit(old: Node, new: Node) -> bool:
                 )
                 for place in range(1, len(new.expressions) + 1)
             ]
-        places = [_place(one, old, new) for one in terms]
+        places = [_place(term, old, new) for term in terms]
         if any(place is None for place in places):
             return False
         new.set(
@@ -42,10 +42,10 @@ def order_limit(old: Node, new: Node) -> bool:
                 expressions=[
                     exp.Ordered(
                         this=exp.Literal.number(place),
-                        desc=one.args.get("desc"),
-                        nulls_first=one.args.get("nulls_first"),
+                        desc=term.args.get("desc"),
+                        nulls_first=term.args.get("nulls_first"),
                     )
-                    for place, one in zip(places, terms, strict=True)
+                    for place, term in zip(places, terms, strict=True)
                 ]
             ),
         )

@@ -26,7 +26,7 @@ def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | 
     fields += [field] if field is not None else []
     on, aggregates = (list(pivot.expressions), using) if using or not fields else (fields, list(pivot.expressions))
     aggregates = aggregates or [exp.Count(this=exp.Star())]
-    calls = [(one.alias, translate(one, scope)) for one in aggregates]
+    calls = [(aggregate.alias, translate(aggregate, scope)) for aggregate in aggregates]
     if not all(isinstance(call, Aggregate) for _, call in calls):
         return None
     axes: list[tuple[Expr, list[Node] | None]] = []
@@ -45,8 +45,8 @@ def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | 
     }
     group = pivot.args.get("group")
     if group is not None:
-        keys = [translate(one, scope) for one in group.expressions]
-        names = [one.alias_or_name for one in group.expressions]
+        keys = [translate(expression, scope) for expression in group.expressions]
+        names = [expression.alias_or_name for expression in group.expressions]
     elif known is not None:
         names = [name for name in known if name not in used]
         keys = [Column(source.number, name) for name in names]

@@ -137,7 +137,7 @@ def _cast(cast: Node) -> Node | None:
         items = items_of(text)
         if items is None:
             return None
-        listed = [exp.Null() if one is None else exp.Literal.string(one) for one in items]
+        listed = [exp.Null() if item is None else exp.Literal.string(item) for item in items]
         return exp.Cast(this=exp.Array(expressions=listed), to=kind.copy())
     found = _DAY_IN_ZONE.fullmatch(text)
     shown = str(kind.sql("duckdb"))

@@ -89,7 +89,9 @@ class Resolver:
         while holder is not None:
             clause = arg(holder, "with")
             if clause is not None and not clause.args.get("recursive"):
-                clauses.append((clause, [one for one in clause.expressions if not within(place, one)]))
+                clauses.append(
+                    (clause, [expression for expression in clause.expressions if not within(place, expression)])
+                )
             holder = holder.parent
         for clause, seen in reversed(clauses):
             self._common(clause, seen, scope)
@@ -108,7 +110,7 @@ class Resolver:
         exprs = [translate(one, scope) for one in (*keys, *others)]
         block = Block(
             tuple(one.source for one in scope.visible),
-            tuple(Output(f"_dk_{at}", one) for at, one in enumerate(exprs)),
+            tuple(Output(f"_dk_{at}", expr) for at, expr in enumerate(exprs)),
             self._filtered(node, scope, where),
             tuple(exprs[: len(keys)]) or None,
             limited=bool(node.args.get("sample")),
@@ -459,8 +461,8 @@ class Resolver:
 def _outputs(node: Node, scope: Scope) -> list[Output]:
     """The outputs of a SELECT with stars expanded. Each alias is added to the scope for what follows."""
     found: list[Output] = []
-    for one in node.expressions:
-        bare = one.this if isinstance(one, exp.Alias) else one
+    for expression in node.expressions:
+        bare = expression.this if isinstance(expression, exp.Alias) else expression
         stars: list[Output] | None = None
         if isinstance(bare, exp.Star):
             stars = scope.expanded(None, *_star_changes(bare, scope))
@@ -469,8 +471,8 @@ def _outputs(node: Node, scope: Scope) -> list[Output]:
         if stars is not None:
             found += stars
             continue
-        expr = translate(one, scope)
-        told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
+        expr = translate(expression, scope)
+        told = expression.alias or (bare.name if isinstance(bare, exp.Column) else "")
         name = told or default_name(bare)
         found.append(Output(name, expr))
         scope.aliases.setdefault(fold(name), expr)
@@ -520,10 +522,10 @@ def _grouping(group: Node, translate: Callable[[Node], Expr]) -> tuple[Keys, Set
 def _sets(element: Node) -> list[list[Node]]:
     """The sets of expressions that one element of GROUP BY stands for."""
     if isinstance(element, exp.Rollup):
-        items = [_items(one) for one in element.expressions]
+        items = [_items(expression) for expression in element.expressions]
         return [list(chain.from_iterable(items[:end])) for end in range(len(items), -1, -1)]
     if isinstance(element, exp.Cube):
-        items = [_items(one) for one in element.expressions]
+        items = [_items(expression) for expression in element.expressions]
         if len(items) > 12:
             raise TooComplex
         return [
@@ -532,7 +534,7 @@ def _sets(element: Node) -> list[list[Node]]:
             for chosen in combinations(items, size)
         ]
     if isinstance(element, exp.GroupingSets):
-        return list(chain.from_iterable(_sets(one) for one in element.expressions))
+        return list(chain.from_iterable(_sets(expression) for expression in element.expressions))
     return [_items(element)]
 
 

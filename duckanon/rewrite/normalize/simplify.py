@@ -298,7 +298,7 @@ def _replaced(expr: Expr, number: int, inner: Block) -> Expr:
 
 
 def _conditions(exprs: frozenset[Expr], number: int, inner: Block) -> frozenset[Expr]:
-    return frozenset().union(*(conjuncts(_replaced(one, number, inner)) for one in exprs))
+    return frozenset().union(*(conjuncts(_replaced(expr, number, inner)) for expr in exprs))
 
 
 def _substituted(block: Block, number: int, inner: Block) -> Block:

@@ -35,11 +35,11 @@ def split(query: Node) -> tuple[Node, Node] | None:
     core = copied(query)
     for part in _MOVED:
         core.set(part, None)
-    names = [(one, f"_dk_k{at}") for at, one in enumerate(keys)] + [
+    names = [(key, f"_dk_k{at}") for at, key in enumerate(keys)] + [
         (one, f"_dk_a{at}") for at, one in enumerate(counted)
     ]
     core.set("expressions", [exp.alias_(copied(one), name, quoted=True, copy=False) for one, name in names])
-    core.set("group", exp.Group(expressions=[copied(one) for one in keys]) if keys else None)
+    core.set("group", exp.Group(expressions=[copied(key) for key in keys]) if keys else None)
     write = _Writer(dict(names), _aliases(query))
     told = [write(one.unalias()) for one in shown]
     if any(one is None for one in told):
@@ -116,21 +116,27 @@ def _keys(query: Node) -> list[Node] | None:
     if group.args.get("all"):
         return [one.unalias() for one in shown if not any(True for _ in _aggregates(one))]
     keys: list[Node] = []
-    for one in group.expressions:
-        if isinstance(one, exp.Literal) and not one.is_string and str(one.this).isdigit():
-            place = int(one.this) - 1
+    for expression in group.expressions:
+        if isinstance(expression, exp.Literal) and not expression.is_string and str(expression.this).isdigit():
+            place = int(expression.this) - 1
             if not 0 <= place < len(shown):
                 return None
             keys.append(shown[place].unalias())
-        elif isinstance(one, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple | exp.Paren):
+        elif isinstance(expression, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple | exp.Paren):
             return None
         else:
-            keys.append(aliases.get(fold(one.name), one) if isinstance(one, exp.Column) and not one.table else one)
+            keys.append(
+                aliases.get(fold(expression.name), expression)
+                if isinstance(expression, exp.Column) and not expression.table
+                else expression
+            )
     return list(dict.fromkeys(keys))
 
 
 def _aliases(query: Node) -> dict[str, Node]:
-    return {fold(one.alias): one.this for one in query.expressions if isinstance(one, exp.Alias)}
+    return {
+        fold(expression.alias): expression.this for expression in query.expressions if isinstance(expression, exp.Alias)
+    }
 
 
 def _aggregates(node: Node) -> Iterator[Node]:
@@ -160,8 +166,8 @@ def _ended(query: Node, around: Node, write: _Writer) -> bool:
     if order is not None:
         terms: Sequence[Node] = order.expressions
         written = []
-        for one in terms:
-            by = one.this
+        for term in terms:
+            by = term.this
             if isinstance(by, exp.Literal) and not by.is_string and not 1 <= _whole(by) <= len(query.expressions):
                 return False  # DuckDB would refuse it, but only after the counts were charged
             alias = _place_of_alias(query, by)
@@ -174,7 +180,7 @@ def _ended(query: Node, around: Node, write: _Writer) -> bool:
                 new = write(by)
             if new is None:
                 return False
-            written.append(exp.Ordered(this=new, desc=one.args.get("desc"), nulls_first=one.args.get("nulls_first")))
+            written.append(exp.Ordered(this=new, desc=term.args.get("desc"), nulls_first=term.args.get("nulls_first")))
         around.set("order", exp.Order(expressions=written))
     for part in ("limit", "offset"):
         if query.args.get(part) is not None:
@@ -192,5 +198,5 @@ def _place_of_alias(query: Node, by: Node) -> int | None:
     """The number of the output whose alias ORDER BY names: an alias comes before a column of that name."""
     if not isinstance(by, exp.Column) or by.table:
         return None
-    names = [fold(one.alias) if isinstance(one, exp.Alias) else None for one in query.expressions]
+    names = [fold(expression.alias) if isinstance(expression, exp.Alias) else None for expression in query.expressions]
     return names.index(fold(by.name)) + 1 if fold(by.name) in names else None

@@ -99,7 +99,7 @@ def _grouped(block: Block, keys: tuple[Expr, ...], *, loose: bool) -> Block:
             return Aggregate("any_value", (expr,))
         return None
 
-    outputs = tuple(Output(one.name, rebuilt(one.expr, change)) for one in block.outputs)
+    outputs = tuple(Output(output.name, rebuilt(output.expr, change)) for output in block.outputs)
     having = frozenset(rebuilt(one, change) for one in block.qualify)
     return replace(block, outputs=outputs, keys=keys, having=having, qualify=frozenset(), order=())
 
@@ -134,7 +134,7 @@ def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Calla
     def lift(expr: Expr) -> Expr:
         return rebuilt(expr, change)
 
-    outputs = tuple(Output(one.name, lift(one.expr)) for one in block.outputs)
+    outputs = tuple(Output(output.name, lift(output.expr)) for output in block.outputs)
     qualify = frozenset(map(lift, block.qualify))
     upper = Block((), outputs, qualify=qualify, limited=block.limited, node=block.node)
     named = tuple(Output(name, expr) for expr, name in below.items())

@@ -95,7 +95,7 @@ def _quantified(comparison: Node) -> Node | None:
         return exp.In(this=subject.copy(), expressions=items)
     if isinstance(comparison, exp.NEQ) and not is_any:
         return exp.Not(this=exp.In(this=subject.copy(), expressions=items))
-    parts: list[Any] = [type(comparison)(this=subject.copy(), expression=one) for one in items]
+    parts: list[Any] = [type(comparison)(this=subject.copy(), expression=item) for item in items]
     return exp.Paren(this=reduce(lambda one, other: (exp.Or if is_any else exp.And)(this=one, expression=other), parts))
 
 
@@ -121,10 +121,10 @@ def _list_of(node: Node) -> tuple[bool, Sequence[Node]] | None:
         listed = listed.this
     if isinstance(listed, exp.Literal) and listed.is_string and kind is None:
         texts = items_of(str(listed.this))
-        listed = listed if texts is None else exp.Array(expressions=[_text(one) for one in texts])
+        listed = listed if texts is None else exp.Array(expressions=[_text(text) for text in texts])
     if not isinstance(listed, exp.Array) or len(listed.expressions) > _MOST:
         return None
-    items = [one.copy() for one in listed.expressions]
-    if any(nodes_of(one, exp.Query, exp.Star, exp.Unnest) for one in items):
+    items = [expression.copy() for expression in listed.expressions]
+    if any(nodes_of(item, exp.Query, exp.Star, exp.Unnest) for item in items):
         return None
-    return is_any, items if kind is None else [exp.Cast(this=one, to=kind.copy()) for one in items]
+    return is_any, items if kind is None else [exp.Cast(this=item, to=kind.copy()) for item in items]

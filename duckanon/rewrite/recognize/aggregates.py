@@ -86,7 +86,7 @@ def aggregates(block: Block) -> Aggregates | Unanswered | str:
 def _several(block: Block) -> str:
     """Why statistics of what a block reads are not answered."""
     if len(block.sources) > 1:
-        if sum(is_protected(one.relation) for one in block.sources) > 1:
+        if sum(is_protected(source.relation) for source in block.sources) > 1:
             return SEVERAL
         return JOINED
     return (
@@ -101,7 +101,7 @@ def _unclear(exprs: Sequence[Expr]) -> str | None:
     queries = [one.query for one in found if isinstance(one, Nested)]
     if any(map(is_protected, queries)):
         return ASKS_OTHERS
-    if any(isinstance(one, Block) and not is_closed(one) for one in queries):
+    if any(isinstance(query, Block) and not is_closed(query) for query in queries):
         return "A subquery that depends on the record around it is not followed: join the table that it reads."
     if queries:
         return "A subquery is not computed beside protected records: write its values out, or join what it reads."

@@ -27,7 +27,7 @@ def _group_sizes(found: GroupSizes) -> str:
     def framed(expr: Expr) -> bool:
         return any(isinstance(one, Column) and one.source in frame for one in walk(expr))
 
-    keys = [*found.unit, *(one for one in found.regions if not framed(one))]
+    keys = [*found.unit, *(region for region in found.regions if not framed(region))]
     aggregates = [one for one in keys if any(isinstance(part, Aggregate) for part in walk(one))]
     named = {key: Column(0, f"k{at}") for at, key in enumerate(keys)}
     groups = (

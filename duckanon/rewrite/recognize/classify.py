@@ -38,7 +38,7 @@ def _relation(one: Relation) -> Iterator[Finding]:
     elif isinstance(one, Union):
         members = [list(_relation(member)) for member in one.members]
         sizes = [found[0] for found in members if len(found) == 1 and isinstance(found[0], GroupSizes)]
-        whole = levels_in_union(one, [each for each in sizes if isinstance(each, GroupSizes)])
+        whole = levels_in_union(one, [size for size in sizes if isinstance(size, GroupSizes)])
         if whole is not None:
             yield whole
         else:
@@ -58,7 +58,7 @@ def _block(block: Block) -> Iterator[Finding]:
     shares = conditionals(block) if _may_have_shares(block) else ()
     if shares:
         yield from shares
-        shown = {one.name for one in shares}
+        shown = {share.name for share in shares}
         rest = tuple(output for output in block.outputs if output.name not in shown)
         counted = counts(_only(block, rest))
         keys = block.keys or ()
@@ -77,15 +77,15 @@ def _block(block: Block) -> Iterator[Finding]:
 
 def _may_count_groups(block: Block) -> bool:
     """Whether a block reads another one: groups whose sizes are asked for are such a one."""
-    return any(isinstance(one.relation, Block) for one in block.sources)
+    return any(isinstance(source.relation, Block) for source in block.sources)
 
 
 def _may_have_shares(block: Block) -> bool:
     """Whether a block shows a quotient or an average: every share is one."""
     parts = (one for output in block.outputs for one in walk(output.expr))
     return any(
-        (isinstance(one, Arithmetic) and one.operator == "/") or (isinstance(one, Aggregate) and one.name == "avg")
-        for one in parts
+        (isinstance(part, Arithmetic) and part.operator == "/") or (isinstance(part, Aggregate) and part.name == "avg")
+        for part in parts
     )
 
 

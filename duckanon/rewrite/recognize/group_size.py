@@ -146,12 +146,14 @@ def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | Non
     longest = max(members, key=lambda one: len(one.regions))
     names = _names(longest)
     same = _comparable(longest, names)
-    if any(_comparable(one, names) != same or len(one.sets) != 1 for one in members) or any(
-        set(_names(one)) - set(names) for one in members
+    if any(_comparable(member, names) != same or len(member.sets) != 1 for member in members) or any(
+        set(_names(member)) - set(names) for member in members
     ):
         return None
     keys = [_anonymous(one) for one in longest.keys]
-    sets = tuple(tuple(at for at, key in enumerate(keys) if key not in names or key in _names(one)) for one in members)
+    sets = tuple(
+        tuple(at for at, key in enumerate(keys) if key not in names or key in _names(member)) for member in members
+    )
     return replace(longest, sets=sets, node=union.node) if len(set(sets)) == len(sets) else None
 
 
@@ -160,7 +162,7 @@ def _anonymous(expr: Expr) -> Expr:
 
 
 def _names(found: GroupSizes) -> list[Expr]:
-    return [_anonymous(one) for one in found.regions]
+    return [_anonymous(region) for region in found.regions]
 
 
 def _comparable(found: GroupSizes, names: list[Expr]) -> object:
@@ -365,16 +367,16 @@ def _plain(
 
 
 def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
-    return frozenset().union(*(conjuncts(groups.expanded(one) or NULL) for one in exprs))
+    return frozenset().union(*(conjuncts(groups.expanded(expr) or NULL) for expr in exprs))
 
 
 def _statistic(expr: Expr, groups: _Groups, size: Aggregate, regions: tuple[Expr, ...]) -> Aggregate | None:
     """An outer aggregate that follows from how many groups there are of each size, over the groups' own columns."""
     if not isinstance(expr, Aggregate) or not expr.operands or expr.order:
         return None
-    operands = [groups.expanded(one) for one in expr.operands]
+    operands = [groups.expanded(operand) for operand in expr.operands]
     where = _expanded(expr.where, groups)
-    known = [one for one in operands if one is not None]
+    known = [operand for operand in operands if operand is not None]
     if len(known) < len(operands):
         return None
     of, *more = known

@@ -90,7 +90,7 @@ def _shown(expr: Expr) -> tuple[Expr | None, int | None]:
         case Coalesce((operand, Constant())):
             return operand, None
         case Operation("DPipe" | "Concat" | "SafeConcat"):
-            rest = [one for one in expr.parts if not (isinstance(one, Constant) and one.is_text)]
+            rest = [part for part in expr.parts if not (isinstance(part, Constant) and part.is_text)]
             if len(rest) == 1:
                 return rest[0], None
     return None, None

@@ -39,7 +39,8 @@ def summary(found: Finding) -> str:
         add("unit", write.text(found.unit) if found.unit is not None else "")
         add("sets", " ".join("(" + write.list(found.keys[at] for at in one) + ")" for one in found.sets))
         add(
-            "events", "; ".join(sorted(write.all_of(one) or "all" for one in found.events)) if any(found.events) else ""
+            "events",
+            "; ".join(sorted(write.all_of(event) or "all" for event in found.events)) if any(found.events) else "",
         )
         add("kept", write.all_of(found.kept))
     elif isinstance(found, RecordReads):
