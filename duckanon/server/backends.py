@@ -521,7 +521,7 @@ class AnalystBackend(Backend):
             self._analyst.end_reading()
             return replace(_done(text, _count(rows), decision, spent), noise=self._noise(spent))
         columns, found = self._described(text, told), self._rows()
-        noise = self._noise(spent, [one.name for one in columns], found)
+        noise = self._noise(spent, [column.name for column in columns], found)
         return Result(_tag(first), columns, found.fetch, None, decision, spent, noise)
 
     def _noise(self, spent: Fraction, columns: Sequence[str] = (), of: _Rows | None = None) -> str | None:
@@ -608,7 +608,7 @@ class StewardBackend(Backend):
         con = self._steward.execute(with_texts(query, [kind for _, kind in told]) if told else text, *given)
         self._own_changes += not is_read
         columns = self._described(text, told)
-        kind = found[0] if (found := [(one.name, one.type.name) for one in columns]) else None
+        kind = found[0] if (found := [(column.name, column.type.name) for column in columns]) else None
         is_query = is_read or first in _ABOUT
         if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
             return _done(text, _count(con.fetchall()), None, Fraction(0))
@@ -700,9 +700,9 @@ def _count(rows: list[Any]) -> int | None:
 def _done(text: str, count: int | None, decision: Decision | None, spent: Fraction) -> Result:
     """The result of a statement without rows, such as INSERT 0 5, SELECT 5 or CREATE VIEW."""
     words = [one.word for one in tokens(text) if one.word]
-    kind = next((one for one in words if one in ("insert", "update", "delete", "merge")), "")
+    kind = next((word for word in words if word in ("insert", "update", "delete", "merge")), "")
     if words[:1] in (["create"], ["drop"], ["alter"]):
-        what = next((one for one in words[1:] if one not in ("or", "replace", "temp", "temporary")), "")
+        what = next((word for word in words[1:] if word not in ("or", "replace", "temp", "temporary")), "")
         made = count is not None and "as" in words and what == "table"
         return Result(
             "SELECT" if made else f"{words[0]} {what}".upper(),

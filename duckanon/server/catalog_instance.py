@@ -65,7 +65,7 @@ class CatalogInstance:
     def rewritten(self, text: str, parameters: Sequence[Any]) -> tuple[str, Sequence[PgType | None]]:
         """The query for `run`, and the types of columns where DuckDB's do not suffice. Raises UnsupportedQuery."""
         # Other values are equal though their types differ, such as 1 and true.
-        if all(one is None or isinstance(one, str) for one in parameters):
+        if all(parameter is None or isinstance(parameter, str) for parameter in parameters):
             return self._kept(text, tuple(parameters))
         return rewritten(known(text), parameters, self.listing.find)
 

@@ -45,13 +45,15 @@ def name_columns(tree: Node) -> None:
     """Give each column without a name the one that PostgreSQL gives it (FigureColname in its parser)."""
     for select in list(tree.find_all(exp.Select)):
         expressions: list[Node] = []
-        for one in select.expressions:
-            if isinstance(one, exp.Alias | exp.Star | exp.Aliases) or (
-                isinstance(one, exp.Column) and isinstance(one.this, exp.Identifier | exp.Star)
+        for expression in select.expressions:
+            if isinstance(expression, exp.Alias | exp.Star | exp.Aliases) or (
+                isinstance(expression, exp.Column) and isinstance(expression.this, exp.Identifier | exp.Star)
             ):
-                expressions.append(one)
+                expressions.append(expression)
             else:
-                expressions.append(exp.alias_(one.copy(), column_name(one) or "?column?", quoted=True, copy=False))
+                expressions.append(
+                    exp.alias_(expression.copy(), column_name(expression) or "?column?", quoted=True, copy=False)
+                )
         select.set("expressions", expressions)
 
 
@@ -60,7 +62,7 @@ def as_postgresql(text: str, names: Sequence[str]) -> list[str]:
 
     names: DuckDB's, of the query in the text.
     """
-    if all(_PLAIN.fullmatch(one) for one in names):
+    if all(_PLAIN.fullmatch(name) for name in names):
         return list(names)
     # Programs send the same short texts again and again.
     return list((_kept if len(text) <= SHORT else _named)(text, tuple(names)))
@@ -76,8 +78,8 @@ def _named(text: str, names: tuple[str, ...]) -> Sequence[str]:
         # Of SELECT * the names are those of the columns.
         return names
     return [
-        name if isinstance(one, exp.Alias | exp.Column | exp.Star) else column_name(one) or "?column?"
-        for one, name in zip(first.expressions, names, strict=True)
+        name if isinstance(expression, exp.Alias | exp.Column | exp.Star) else column_name(expression) or "?column?"
+        for expression, name in zip(first.expressions, names, strict=True)
     ]
 
 

@@ -97,7 +97,7 @@ def _in_order(tree: Node, own: frozenset[str]) -> None:
     """Sort the columns of tables where a query has no ORDER BY: clients rely on the order that PostgreSQL returns."""
     if not isinstance(tree, exp.Select) or any(tree.args.get(one) for one in ("order", "group", "distinct", "limit")):
         return
-    if any(isinstance(node, exp.AggFunc | exp.Window) for one in tree.selects for node in one.walk()):
+    if any(isinstance(node, exp.AggFunc | exp.Window) for select in tree.selects for node in select.walk()):
         return
     for table in _inner_tables(tree):
         if isinstance(table, exp.Table) and table.name.lower() == "pg_attribute" and "pg_attribute" not in own:
@@ -254,7 +254,7 @@ def _nothing(subquery: Node) -> Node:
         kind = "BIGINT"
     elif isinstance(first, exp.ArrayAgg):
         kind = "VARCHAR[]"
-    elif isinstance(first, exp.Exists | exp.Predicate) or any(isinstance(one, exp.Boolean) for one in ends):
+    elif isinstance(first, exp.Exists | exp.Predicate) or any(isinstance(end, exp.Boolean) for end in ends):
         kind = "BOOLEAN"
     else:
         kind = "VARCHAR"
@@ -265,9 +265,9 @@ def _inner_tables(select: Node) -> Iterator[Node]:
     """The tables that a SELECT reads by inner joins: it has no rows if one of them has none."""
     first = next((value for key, value in select.args.items() if key in ("from", "from_") and value), None)
     joins = select.args.get("joins") or []
-    if first is not None and not any(one.side in ("RIGHT", "FULL") for one in joins):
+    if first is not None and not any(join.side in ("RIGHT", "FULL") for join in joins):
         yield first.this
-        yield from (one.this for one in joins if not one.side)
+        yield from (join.this for join in joins if not join.side)
 
 
 def _is_empty(table: Node, own: frozenset[str]) -> bool:
@@ -351,8 +351,8 @@ def _array_literal(node: Node) -> Node:
         items = _read_array(written.encode())
     except PgError:
         return node
-    numbers = bool(items) and all(re.fullmatch(r"-?\d+", str(one)) for one in items)
-    return _constant([int(one) for one in items] if numbers else items)
+    numbers = bool(items) and all(re.fullmatch(r"-?\d+", str(item)) for item in items)
+    return _constant([int(item) for item in items] if numbers else items)
 
 
 def _compared_functions(node: Node) -> Node:

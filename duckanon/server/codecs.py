@@ -531,7 +531,7 @@ def read_numeric(raw: bytes) -> Any:
     if sign not in (0, 0x4000) or abs(weight) > _MOST_DIGITS or not 0 <= scale <= _MOST_DIGITS or count < 0:
         raise ValueError
     groups = struct.unpack(f"!{count}h", raw[8:])
-    if count > _MOST_DIGITS or not all(0 <= one < 10_000 for one in groups):
+    if count > _MOST_DIGITS or not all(0 <= group < 10_000 for group in groups):
         raise ValueError
     digits, shift = int("".join(f"{one:04}" for one in groups) or "0"), 4 * (weight - count + 1) + scale
     # Whole numbers throughout: arithmetic with decimals would round.

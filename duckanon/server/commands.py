@@ -208,7 +208,7 @@ class _Words:
 
     def between(self, at: int) -> tuple[str, ...]:
         """The names among the tokens that were taken since."""
-        return tuple(one.value for one in self._tokens[at : self._at] if one.kind in ("word", "name"))
+        return tuple(token.value for token in self._tokens[at : self._at] if token.kind in ("word", "name"))
 
     def skip(self, *words: str) -> str:
         """The next word if it is one of these, which is then taken; else ''."""
@@ -569,7 +569,7 @@ def _explain(words: _Words) -> Command:
     if form not in _FORMS:
         raise PgError("22023", "A plan is shown as text, json or xml: EXPLAIN (FORMAT json) SELECT ...")
     runs = (given.get(one, "off") for one in ("analyze", "analyse"))
-    return Explain(words.text[start:], form, any(one not in ("off", "false", "0") for one in runs))
+    return Explain(words.text[start:], form, any(run not in ("off", "false", "0") for run in runs))
 
 
 def _explain_options(words: _Words) -> dict[str, str]:

@@ -83,7 +83,7 @@ class LineReader:
         if lines[-1] == "":
             lines.pop()
         if self._is_plain(text):
-            first, found = self._line + 1, [one.removesuffix("\r") for one in lines]
+            first, found = self._line + 1, [line.removesuffix("\r") for line in lines]
             records = list(zip(range(first, first + len(found)), found, strict=True))
             self._line += len(found)
         else:
@@ -110,9 +110,9 @@ class LineReader:
         records: list[tuple[int, str]] = []
         held: list[str] = []
         is_open = False
-        for one in lines:
-            held.append(one)
-            is_open = self._goes_on(one, is_open=is_open)
+        for line in lines:
+            held.append(line)
+            is_open = self._goes_on(line, is_open=is_open)
             if not is_open:
                 records.append((self._line + 1, "\n".join(held).removesuffix("\r")))
                 self._line += len(held)
@@ -165,7 +165,7 @@ class LineReader:
         delimiter, null = self._options.delimiter, self._options.null
         fields: list[str | None] = list(line.split(delimiter))
         if "\\" not in line:
-            return [None if one == null else one for one in fields] if null in fields else fields
+            return [None if field == null else field for field in fields] if null in fields else fields
         joined: list[str] = []
         is_escaped = False
         for one in line.split(delimiter):
@@ -180,7 +180,7 @@ class LineReader:
         quote, delimiter, null = self._options.quote, self._options.delimiter, self._options.null
         if quote not in line:
             fields: list[str | None] = list(line.split(delimiter))
-            return [None if one == null else one for one in fields] if null in fields else fields
+            return [None if field == null else field for field in fields] if null in fields else fields
         found: list[str | None] = []
         parts: list[str] = []
         at, was_quoted = 0, False

@@ -41,7 +41,7 @@ def with_intervals(text: str, is_answered: Callable[[str], bool]) -> str:
     """
     outer = _outer(list(tokens(text)))
     items = _items(text, outer)
-    asked = [at for at, one in enumerate(items) if one.ends]
+    asked = [at for at, item in enumerate(items) if item.ends]
     if not asked or len(asked) > _MOST or not is_answered(text):
         return text
     whole = _written(text, items, outer, asked)

@@ -33,7 +33,7 @@ class Loading:
         self, con: Connection, command: CopyIn, *, begins: bool, writing: Callable[[], AbstractContextManager[None]]
     ) -> None:
         self._con, self._command, self._begins, self._writing = con, command, begins, writing
-        listed = ", ".join(map(quoted, ([one] for one in command.columns))) or "*"
+        listed = ", ".join(map(quoted, ([column] for column in command.columns))) or "*"
         if begins:
             con.execute("BEGIN")
         try:
@@ -80,7 +80,7 @@ class Loading:
         self._con.register(_VIEW, pa.table([*arrays, pa.array(rows.lines, pa.int64())], names=[*columns, "line"]))
         try:
             self._check(columns)
-            target, casts = ", ".join(quoted([one]) for one in self.names), map(self._cast, columns, self._kinds)
+            target, casts = ", ".join(quoted([name]) for name in self.names), map(self._cast, columns, self._kinds)
             self._con.execute(
                 f"INSERT INTO {self._command.table} ({target}) SELECT {', '.join(casts)} FROM {_VIEW}"
             ).fetchall()
@@ -100,12 +100,12 @@ class Loading:
         values, decode = rows.columns[at], self._decode[at]
         if decode is not None:
             values = [
-                None if one is None else self._decoded(decode, one, rows.lines[row], at)
-                for row, one in enumerate(values)
+                None if value is None else self._decoded(decode, value, rows.lines[row], at)
+                for row, value in enumerate(values)
             ]
         elif self._command.options.form != "binary":
             return pa.array(values, pa.string())
-        return pa.array([_plain(one) for one in values])
+        return pa.array([_plain(value) for value in values])
 
     def _decoded(self, decode: Callable[[bytes], Any], value: str, line: int, at: int) -> Any:
         try:

@@ -48,7 +48,7 @@ class Figures:
 
 def spending(states: Sequence[LedgerState]) -> list[Spending]:
     """Of all populations with a budget, in the order in which the ledgers named them first."""
-    named = [one for state in states for one in state.populations.values()]
+    named = [population for state in states for population in state.populations.values()]
     return [
         Spending(number, float(one.budget.remaining), float(one.spent), one.charges)
         for number, one in enumerate(named, 1)

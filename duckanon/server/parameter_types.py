@@ -96,11 +96,11 @@ class _Scope:
         if isinstance(above, exp.Between | exp.In):
             parts = [above.this, above.args.get("low"), above.args.get("high"), *above.expressions]
             return next(
-                (kind for one in parts if one is not None and one is not node and (kind := self._type(one))), ""
+                (kind for part in parts if part is not None and part is not node and (kind := self._type(part))), ""
             )
         if isinstance(above, exp.Coalesce):
             parts = [above.this, *above.expressions]
-            found = [kind for one in parts if one is not node and (kind := self._type(one))]
+            found = [kind for part in parts if part is not node and (kind := self._type(part))]
             return found[0] if found else self.wanted(above)
         return self._stored(node, above)
 
@@ -112,8 +112,12 @@ class _Scope:
             return ""
         target = insert.this
         table = self._columns.get(fold((target.this if isinstance(target, exp.Schema) else target).name), {})
-        names = [fold(one.name) for one in target.expressions] if isinstance(target, exp.Schema) else list(table)
-        place = next(at for at, one in enumerate(above.expressions) if one is node)
+        names = (
+            [fold(expression.name) for expression in target.expressions]
+            if isinstance(target, exp.Schema)
+            else list(table)
+        )
+        place = next(at for at, expression in enumerate(above.expressions) if expression is node)
         return table.get(names[place], "") if place < len(names) else ""
 
     def _type(self, node: _Node) -> str:

@@ -30,7 +30,7 @@ class Plan:
 
     def as_object(self) -> dict[str, Any]:
         """The step as PostgreSQL's JSON has it."""
-        plans = {"Plans": [one.as_object() for one in self.parts]} if self.parts else {}
+        plans = {"Plans": [part.as_object() for part in self.parts]} if self.parts else {}
         return {"Node Type": self.name, **self.facts, **plans}
 
 
@@ -80,8 +80,8 @@ def _lines(step: Plan, depth: int) -> Iterator[str]:
         if name != "Plan Rows":
             said = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             yield f"{'      ' * depth}  {name}: {said}"
-    for one in step.parts:
-        yield from _lines(one, depth + 1)
+    for part in step.parts:
+        yield from _lines(part, depth + 1)
 
 
 def _elements(step: Plan, indent: str) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _elements(step: Plan, indent: str) -> Iterator[str]:
             yield f"{indent}  <{tag}>{escape(str(value))}</{tag}>"
     if step.parts:
         yield f"{indent}  <Plans>"
-        for one in step.parts:
-            yield from _elements(one, f"{indent}    ")
+        for part in step.parts:
+            yield from _elements(part, f"{indent}    ")
         yield f"{indent}  </Plans>"
     yield f"{indent}</Plan>"

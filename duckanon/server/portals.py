@@ -67,12 +67,12 @@ class Portal:
         if len(formats) > 1 and len(formats) != len(columns):
             raise PgError("08P01", "There is neither one format for all columns nor one for each.")
         each = list(formats) if len(formats) > 1 else [formats[0] if formats else 0] * len(columns)
-        return [Field(one.name, one.type, bool(binary)) for one, binary in zip(columns, each, strict=True)]
+        return [Field(column.name, column.type, bool(binary)) for column, binary in zip(columns, each, strict=True)]
 
     def started(self, result: Result, first: int) -> None:
         """Take a result, and prepare its first rows. Raises PgError if other columns were sent to the client before."""
         columns = result.columns or ()
-        if self.expected is not None and [one.type.oid for one in columns] != list(self.expected):
+        if self.expected is not None and [column.type.oid for column in columns] != list(self.expected):
             raise PgError("0A000", "The columns of a prepared statement have changed: prepare it again.")
         self._encoders = [encoder(one.type, binary=one.binary) for one in self.fields(columns)]
         self.result = result
@@ -103,11 +103,11 @@ def copy_writer(columns: Sequence[Column], options: CopyOptions) -> Callable[[Se
     """A function that writes rows for COPY: the content of one frame for each row, since clients read row by row."""
     if options.form == "binary":
         count, null = len(columns).to_bytes(2), (-1).to_bytes(4, signed=True)
-        items = [_behind_length(encoder(one.type, binary=True)) for one in columns]
+        items = [_behind_length(encoder(column.type, binary=True)) for column in columns]
         return lambda rows: [count + b"".join(row) for row in _written(rows, items, null)]
     null, delimiter = options.null.encode(), options.delimiter.encode()
     escape = _csv_item(options) if options.form == "csv" else _text_item(options)
-    items = [_escaped(encoder(one.type, binary=False), escape) for one in columns]
+    items = [_escaped(encoder(column.type, binary=False), escape) for column in columns]
     return lambda rows: [delimiter.join(row) + b"\n" for row in _written(rows, items, null)]
 
 
@@ -136,7 +136,7 @@ def copy_header(columns: Sequence[Column], options: CopyOptions) -> bytes:
     if not options.header:
         return b""
     escape = _csv_item(options) if options.form == "csv" else _text_item(options)
-    return options.delimiter.encode().join(escape(one.name.encode()) for one in columns) + b"\n"
+    return options.delimiter.encode().join(escape(column.name.encode()) for column in columns) + b"\n"
 
 
 def copy_end(options: CopyOptions) -> bytes:

@@ -16,7 +16,7 @@ def is_change(text: str) -> bool:
     """Whether a statement is an INSERT, UPDATE or DELETE, also behind WITH."""
     words = [one.word for one in _outside(list(tokens(text)))]
     if words[:1] == ["with"]:
-        words = [one for one in words if one in _BEFORE or one in _QUERIES]
+        words = [word for word in words if word in _BEFORE or word in _QUERIES]
     return words[:1] != [] and words[0] in _BEFORE
 
 

@@ -321,7 +321,7 @@ class Session(SessionStatements):
             None if raw is None else decoder(oid, binary=bool(binary))(raw)
             for raw, oid, binary in zip(message.values, types, formats, strict=True)
         ]
-        expected = [one.type.oid for one in prepared.columns] if prepared.columns is not None else None
+        expected = [column.type.oid for column in prepared.columns] if prepared.columns is not None else None
         self._portals[message.portal] = Portal(
             prepared.text,
             prepared.command,
@@ -370,7 +370,7 @@ class Session(SessionStatements):
             columns = portal.result.columns
         else:
             columns = await self._columns(portal.text, portal.command, portal.types)
-            portal.expected = None if columns is None else [one.type.oid for one in columns]
+            portal.expected = None if columns is None else [column.type.oid for column in columns]
         self._out += _described(portal, columns)
 
     def _statement(self, name: str) -> Prepared:

@@ -184,7 +184,7 @@ class SessionStatements(Execution):
 
     def _end_portals(self) -> None:
         """Close all cursors that end with their transaction."""
-        self._portals = {name: one for name, one in self._portals.items() if one.hold}
+        self._portals = {name: portal for name, portal in self._portals.items() if portal.hold}
 
     def _set(self, command: commands.Set) -> Result | None:
         if not command.name:

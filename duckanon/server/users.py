@@ -111,7 +111,7 @@ class UserFile:
         whole = {
             "format": 1,
             "secret": known.secret.hex(),
-            "users": {one.name: {"role": one.role, "verifier": str(one.verifier)} for one in users.values()},
+            "users": {user.name: {"role": user.role, "verifier": str(user.verifier)} for user in users.values()},
         }
         new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         # O_EXCL: nobody else has put a file of that name there.
@@ -159,7 +159,7 @@ def _loaded(text: bytes, path: Path) -> Users:
         if whole["format"] != 1:
             raise ValueError
         users = {name: User(name, one["role"], read_verifier(one["verifier"])) for name, one in whole["users"].items()}
-        if any(one.role not in ROLES for one in users.values()):
+        if any(user.role not in ROLES for user in users.values()):
             raise ValueError
         return Users(bytes.fromhex(whole["secret"]), users)
     except (ValueError, KeyError, TypeError, AttributeError):

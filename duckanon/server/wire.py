@@ -343,8 +343,9 @@ class Field:
 
 def row_description(fields: Sequence[Field]) -> bytes:
     parts = [
-        _text(one.name) + struct.pack("!ihihih", 0, 0, one.type.oid, one.type.size, one.type.modifier, int(one.binary))
-        for one in fields
+        _text(field.name)
+        + struct.pack("!ihihih", 0, 0, field.type.oid, field.type.size, field.type.modifier, int(field.binary))
+        for field in fields
     ]
     return frame(b"T", len(parts).to_bytes(2) + b"".join(parts))
 
