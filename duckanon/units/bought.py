@@ -79,7 +79,7 @@ def bought(scope: Scope, block: Block, across: AcrossUnits) -> tuple[Made, dict[
         name = names[fold(output.name)] = scope.new_name(output.name)
         known = across.keys.get(expr, Field("DOUBLE"))
         fields[name] = replace(known, origin=known.origin and replace(known.origin, source=scope.new_source()))
-    columns = tuple((name, one.kind) for name, one in fields.items())
+    columns = tuple((name, field.kind) for name, field in fields.items())
     if len(columns) != len(block.outputs) or len(names) != len(columns):
         raise NotLocal("Two columns of a subquery have one name: give them different ones.", block.node)
     shown = [name for name, expr in zip(fields, across.outputs, strict=True) if expr in across.keys]
@@ -106,4 +106,4 @@ def _is_number(scope: Scope, expr: Expr) -> bool:
             parts = (operand,)
         case _:
             return False
-    return all(_is_number(scope, one) for one in parts)
+    return all(_is_number(scope, part) for part in parts)

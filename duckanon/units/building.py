@@ -121,7 +121,7 @@ class Builder:
         made, where, over = self.joined(block, owned=owned or windowed)
         if block.keys is None:
             qualify = [over(one) for one in in_order(block.qualify)]
-            return self._windowed(made, where, [(one.name, over(one.expr)) for one in block.outputs], qualify)
+            return self._windowed(made, where, [(output.name, over(output.expr)) for output in block.outputs], qualify)
         return self._grouped(block, made, where, over)
 
     def _windowed(
@@ -130,7 +130,7 @@ class Builder:
         """The rows that meet conditions, with what windows over them compute. qualify: conditions on that."""
         if not any(map(is_windowed, (*(one for _, one in outputs), *qualify))):
             return self._projected(made, [*where, *qualify], outputs)
-        shown = tuple(Shown(one, quoted([one])) for one in made.fields)
+        shown = tuple(Shown(field, quoted([field])) for field in made.fields)
         tests = tuple(sorted(self.scope.written(one, made.fields) for one in where))
         rows = Joined((Part(made.relation, unit=made.shows_unit),), tests, shown)
         windows = Windows(self.scope, replace(made, relation=rows))
@@ -188,12 +188,14 @@ class Builder:
     def _grouped(self, block: Block, made: Made, where: Sequence[Expr], over: Over) -> tuple[Made, dict[str, str]]:
         """Groups of the rows of each unit."""
         keys = [over(one) for one in block.keys or ()]
-        columns = {one.name for one in keys if isinstance(one, Column)}
+        columns = {key.name for key in keys if isinstance(key, Column)}
         if made.shows_unit and not any(set(names) <= columns for names in made.fixes.values()):
-            raise AcrossUnits({one: self._field(one, made) for one in keys}, [over(one.expr) for one in block.outputs])
+            raise AcrossUnits(
+                {key: self._field(key, made) for key in keys}, [over(output.expr) for output in block.outputs]
+            )
         groups = Groups(self.scope, made)
-        names = frozenset(groups.key(one) for one in keys)
-        outputs = [(one.name, groups.over(over(one.expr))) for one in block.outputs]
+        names = frozenset(groups.key(key) for key in keys)
+        outputs = [(output.name, groups.over(over(output.expr))) for output in block.outputs]
         having = [groups.over(over(one)) for one in in_order(block.having)]
         qualify = [groups.over(over(one)) for one in in_order(block.qualify)]
         # The unit is always a key, so columns that only say which unit it is make no further difference.

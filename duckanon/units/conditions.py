@@ -49,7 +49,7 @@ def factored(condition: Expr) -> frozenset[Expr]:
         return conjuncts(condition)
     branches = [conjuncts(one) for one in _branches(condition)]
     common = frozenset.intersection(*branches)
-    rest = [one - common for one in branches]
+    rest = [branch - common for branch in branches]
     if not common or not all(rest):
         return common or frozenset([condition])
     return common | {reduce(Or, (reduce(And, in_order(one)) for one in rest))}
@@ -91,7 +91,7 @@ def are_told_apart(one: Field, other: Field) -> bool:
     if tells_apart(one.kind, other.kind):
         return True
     dates = [each for each in (one, other) if each.kind == DATE]
-    return {one.kind, other.kind} == {DATE, TIMESTAMP} and all(each.unit in _NEAR for each in dates)
+    return {one.kind, other.kind} == {DATE, TIMESTAMP} and all(date.unit in _NEAR for date in dates)
 
 
 class Equal:
@@ -104,7 +104,7 @@ class Equal:
         self._classes: list[set[str]] = []
         for pair in filter(None, map(equated, conditions)):
             names = {scope.name(one) for one in pair} & fields.keys()
-            if len(names) == 2 and are_told_apart(*(fields[one] for one in names)):
+            if len(names) == 2 and are_told_apart(*(fields[name] for name in names)):
                 met = [one for one in self._classes if one & names]
                 self._classes = [one for one in self._classes if not one & names] + [names.union(*met)]
 
@@ -125,7 +125,7 @@ def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
             inside.append(condition)
             continue
         pairs.append(_pair(condition, own))
-    rest = [*query.having, *(query.keys or ()), *(one.expr for one in query.outputs)]
+    rest = [*query.having, *(query.keys or ()), *(output.expr for output in query.outputs)]
     if any(False in _sides(one, own) for one in rest if not isinstance(one, Star)):
         raise NotLocal(_DEPENDS)
     return inside, pairs
@@ -137,7 +137,7 @@ def is_one_sided(query: Block, own: set[int]) -> bool:
         _, pairs = apart(query, own)
     except NotLocal:
         return False
-    return sum(one.operator != "=" for one in pairs) <= 1
+    return sum(pair.operator != "=" for pair in pairs) <= 1
 
 
 def _pair(condition: Expr, own: set[int]) -> Pair:
@@ -158,10 +158,17 @@ def _sides(expr: Expr, own: set[int]) -> set[bool]:
 
 def tells_null_from_false(block: Block, nested: Nested) -> bool:
     """Whether a subquery stands in a block where NULL and false make a difference: everywhere but in its conditions."""
-    conditions = [*block.where, *block.having, *block.qualify, *(each for one in block.sources for each in one.on)]
-    values = [one.expr for one in block.outputs]
+    conditions = [
+        *block.where,
+        *block.having,
+        *block.qualify,
+        *(each for source in block.sources for each in source.on),
+    ]
+    values = [output.expr for output in block.outputs]
     values += [*(block.keys or ()), *(block.distinct or ()), *block.order]
-    return any(_is_negated(one, nested) for one in conditions) or any(_is_part(nested, one) for one in values)
+    return any(_is_negated(condition, nested) for condition in conditions) or any(
+        _is_part(nested, value) for value in values
+    )
 
 
 def _is_negated(condition: Expr, nested: Nested) -> bool:

@@ -142,7 +142,7 @@ class Groups:
         """The groups of the rows that meet conditions."""
         made = self._made
         tests = tuple(sorted(self._scope.written(one, made.fields) for one in where))
-        shown = tuple(Shown(one, quoted([one])) for one in made.fields)
+        shown = tuple(Shown(field, quoted([field])) for field in made.fields)
         rows = Joined((Part(made.relation, unit=made.shows_unit),), tests, shown) if tests else made.relation
         return Grouped(rows, tuple(self.keys), tuple(self._aggregates), made.shows_unit)
 
@@ -304,7 +304,7 @@ def _narrow(value: str, kind: str, bounds: Bounds | None) -> tuple[str, str]:
     if width <= _WIDEST_DECIMAL:
         return value, kind
     ends = None if bounds is None else bounds[:2]
-    if ends is None or any((one * 10**scale).denominator != 1 for one in ends):
+    if ends is None or any((end * 10**scale).denominator != 1 for end in ends):
         raise NotTotal(
             "A sum of decimals of so many digits could overflow within a unit: bounds for all columns in it, or a cast "
             "to a narrower type, bound it."
@@ -312,7 +312,7 @@ def _narrow(value: str, kind: str, bounds: Bounds | None) -> tuple[str, str]:
     needed = max(len(str(int(max(map(abs, ends)) * 10**scale))), scale)
     if needed > _WIDEST_DECIMAL:
         raise NotTotal("A sum of numbers with so wide bounds could overflow within a unit: round what is added up.")
-    low, high = (in_sql(one, kind) for one in ends)
+    low, high = (in_sql(end, kind) for end in ends)
     clamped = f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {value} END"
     narrow = f"DECIMAL({needed},{scale})"
     return f"CAST({clamped} AS {narrow})", narrow

@@ -63,20 +63,20 @@ class Join:
 
     def __init__(self, builder: Builder, block: Block, *, owned: bool = True) -> None:
         self._builder, self._scope, self._block, self._owned = builder, builder.scope, block, owned
-        self._sources = [one for one in block.sources if one.join not in ("semi", "anti")]
+        self._sources = [source for source in block.sources if source.join not in ("semi", "anti")]
         self._where = _conditions(block)
         if not self._sources:
             raise NotLocal("The query reads no table.")
         self._made = self._read()
         self._where = [self._by_columns(one) for one in self._where]
-        self._sources = [replace(one, on=frozenset(map(self._by_columns, one.on))) for one in self._sources]
-        inner = {one.number for one in self._sources if one.join == "inner"}
+        self._sources = [replace(source, on=frozenset(map(self._by_columns, source.on))) for source in self._sources]
+        inner = {source.number for source in self._sources if source.join == "inner"}
         # What a LEFT JOIN finds is equal to nothing before WHERE.
         found = (one for one in self._where if _sources_in(one) <= inner)
         self._equal = Equal(self._scope, found, _together(*(one.fields for one in self._made.values())))
         # The conditions of WHERE that the join has.
         self._met: set[Expr] = set()
-        self._made = {one.number: self._numbered(one) for one in self._sources}
+        self._made = {source.number: self._numbered(source) for source in self._sources}
 
     def made(self) -> tuple[Made, list[Expr], Callable[[Expr], Expr]]:
         """The relation, the conditions that are left, and what writes expressions over its columns. Raises NotLocal."""
@@ -85,7 +85,7 @@ class Join:
         rest = [subqueries.over(one) for one in self._where if one not in self._met and not subqueries.keeps(one)]
         block = self._block
         for expr in (
-            *(one.expr for one in block.outputs),
+            *(output.expr for output in block.outputs),
             *(block.keys or ()),
             *block.having,
             *in_order(block.qualify),
@@ -98,7 +98,7 @@ class Join:
 
     def _read(self) -> dict[int, Made]:
         """The relation of each source, by its number."""
-        asked: dict[int, set[str]] = {one.number: set() for one in self._sources}
+        asked: dict[int, set[str]] = {source.number: set() for source in self._sources}
         # Conditions stand in sets, whose order differs from process to process.
         for column in sorted(columns_in([*self._block.expressions(), *self._where]), key=repr):
             if isinstance(column, Star):
@@ -108,7 +108,7 @@ class Join:
                 raise NotLocal(f"There is no column {column.name}.")
             if column.source in asked:
                 asked[column.source].add(column.name)
-        return {one.number: self._relation(one, asked[one.number]) for one in self._sources}
+        return {source.number: self._relation(source, asked[source.number]) for source in self._sources}
 
     def _relation(self, source: Source, asked: set[str]) -> Made:
         table = source.relation
@@ -175,7 +175,7 @@ class Join:
     def _numbered(self, source: Source) -> Made:
         """A source, of which conditions on its row numbers have left few rows."""
         made = self._of(source)
-        numbers = {name for name, one in made.fields.items() if one.numbers is not None}
+        numbers = {name for name, field in made.fields.items() if field.numbers is not None}
         if source.join == "inner":
             own = [one for one in self._where if self._reads(one, numbers) and self._is_over(one, made.fields)]
             if own:
@@ -186,7 +186,7 @@ class Join:
         if len(self._sources) == 1:
             return made
         # In a join a row may stand several times, and its number with it.
-        return replace(made, fields={name: replace(one, numbers=None) for name, one in made.fields.items()})
+        return replace(made, fields={name: replace(field, numbers=None) for name, field in made.fields.items()})
 
     def _reads(self, condition: Expr, names: set[str]) -> bool:
         columns = {self._scope.name(one) for one in walk(condition) if isinstance(one, Column)}
@@ -196,8 +196,8 @@ class Join:
 
     def _put_together(self) -> Made:
         """The sources joined, one that has the unit's column first."""
-        inner = [one for one in self._sources if one.join == "inner"]
-        left = [one for one in self._sources if one.join == "left"]
+        inner = [source for source in self._sources if source.join == "inner"]
+        left = [source for source in self._sources if source.join == "left"]
         local = self._of_one_unit([one for one in inner if self._of(one).has_unit])
         if not local and any(self._of(one).has_unit for one in left):
             raise NotLocal(_FROM_OPEN, next(one.node for one in left if self._of(one).has_unit))
@@ -253,7 +253,9 @@ class Join:
 
     def _units(self, fields: Mapping[str, Field]) -> set[str]:
         """The columns that are the unit, as the join's conditions say."""
-        return {other for name, one in fields.items() if one.is_unit for other in self._equal.of(name)} & fields.keys()
+        return {
+            other for name, field in fields.items() if field.is_unit for other in self._equal.of(name)
+        } & fields.keys()
 
     def _conditions_on(self, fields: dict[str, Field]) -> tuple[str, ...]:
         """The equations of columns that are not met yet and can be now."""
@@ -324,7 +326,7 @@ class Join:
     def _told_apart(self, condition: Expr, fields: Mapping[str, Field]) -> set[str]:
         """The names of columns that a condition says are one value."""
         names = {self._scope.name(one) for one in equated(condition) or ()} & fields.keys()
-        return names if len(names) == 2 and are_told_apart(*(fields[one] for one in names)) else set()
+        return names if len(names) == 2 and are_told_apart(*(fields[name] for name in names)) else set()
 
     def _is_found(self, made: Made, known: set[str]) -> bool:
         columns = frozenset(name for name in made.fields if self._equal.of(name) & known)
@@ -357,15 +359,15 @@ class Join:
             raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.", source.node)
         new = {
             name: replace(
-                one,
+                field,
                 never_null=False,
                 is_unit=False,
-                is_unit_or_null=now.has_unit and (one.is_unit or one.is_unit_or_null),
-                listed=or_null(one.listed),
-                origin=one.origin and replace(one.origin, optional=True),
-                among=tuple(replace(each, optional=True) for each in one.among),
+                is_unit_or_null=now.has_unit and (field.is_unit or field.is_unit_or_null),
+                listed=or_null(field.listed),
+                origin=field.origin and replace(field.origin, optional=True),
+                among=tuple(replace(each, optional=True) for each in field.among),
             )
-            for name, one in now.fields.items()
+            for name, field in now.fields.items()
         }
         fields = {**joined.fields, **new}
         on = sorted(self._scope.written(self._scope.over(one), fields) for one in source.on)
@@ -393,24 +395,24 @@ class Join:
 def _conditions(block: Block) -> list[Expr]:
     """The conditions on a block's rows, those of SEMI and ANTI joins among them. Raises NotLocal for other joins."""
     found = [one for each in in_order(block.where) for one in in_order(factored(each))]
-    for one in block.sources:
-        if one.join in ("semi", "anti"):
-            probe = Exists(Block((replace(one, join="inner", on=frozenset()),), (), frozenset(one.on)))
-            found.append(probe if one.join == "semi" else Not(probe))
-        elif one.join not in ("inner", "left"):
+    for source in block.sources:
+        if source.join in ("semi", "anti"):
+            probe = Exists(Block((replace(source, join="inner", on=frozenset()),), (), frozenset(source.on)))
+            found.append(probe if source.join == "semi" else Not(probe))
+        elif source.join not in ("inner", "left"):
             raise NotLocal(
                 "LATERAL is not followed within a unit: join a subquery that numbers the rows by row_number() with the "
                 "unit's column in PARTITION BY, and keep those up to a number."
-                if one.join == "lateral"
+                if source.join == "lateral"
                 else "FULL and RIGHT joins are not followed: write them as LEFT or inner joins.",
-                one.node,
+                source.node,
             )
     return found
 
 
 def _together(*several: Mapping[str, Field]) -> dict[str, Field]:
     """What is known of the columns of several relations, by name."""
-    return {name: one for fields in several for name, one in fields.items()}
+    return {name: field for fields in several for name, field in fields.items()}
 
 
 def _sources_in(condition: Expr) -> set[int]:
@@ -424,7 +426,7 @@ def _not_the_same(source: Source, other: Source) -> str:
 
 
 def _columns(fields: Iterable[str]) -> tuple[Shown, ...]:
-    return tuple(Shown(one, quoted([one])) for one in fields)
+    return tuple(Shown(field, quoted([field])) for field in fields)
 
 
 def _named(source: Source) -> str:

@@ -52,10 +52,10 @@ def _joined(block: Block, source: Source, inner: Block) -> Block:
     if source.join not in ("inner", "left"):
         raise NotLocal(_BY_EQUAL)
     inside, pairs = apart(inner, {one.number for one in inner.sources})
-    if not pairs or any(one.operator != "=" for one in pairs):
+    if not pairs or any(pair.operator != "=" for pair in pairs):
         raise NotLocal(_BY_EQUAL)
     inner = replace(inner, where=frozenset(inside))
-    is_total, keys = inner.keys == (), tuple(one.inner for one in pairs)
+    is_total, keys = inner.keys == (), tuple(pair.inner for pair in pairs)
     if is_total and (inner.having or inner.limited):
         raise NotLocal("HAVING and LIMIT of one row of aggregates are not followed in LATERAL: leave them out.")
     if inner.limited:
@@ -63,7 +63,7 @@ def _joined(block: Block, source: Source, inner: Block) -> Block:
     names = [f"_dk_key{at}" for at in range(len(pairs))]
     outputs = (*inner.outputs, *map(Output, names, keys))
     grouped = None if inner.keys is None else tuple(dict.fromkeys((*inner.keys, *keys)))
-    on = {Comparison("=", Column(source.number, name), one.outer) for name, one in zip(names, pairs, strict=True)}
+    on = {Comparison("=", Column(source.number, name), pair.outer) for name, pair in zip(names, pairs, strict=True)}
     new = replace(source, relation=replace(inner, outputs=outputs, keys=grouped, order=(), node=None))
     if source.join == "left" or is_total:
         new = replace(new, join="left", on=source.on | on)
@@ -77,15 +77,15 @@ def _joined(block: Block, source: Source, inner: Block) -> Block:
 def _counting(block: Block, number: int, inner: Block) -> Block:
     """The block in which counts of no rows are 0."""
     counts = set()
-    for one in inner.outputs:
-        if any(isinstance(each, Aggregate) and each.name in _COUNTS for each in walk(one.expr)):
-            if not isinstance(one.expr, Aggregate):
+    for output in inner.outputs:
+        if any(isinstance(each, Aggregate) and each.name in _COUNTS for each in walk(output.expr)):
+            if not isinstance(output.expr, Aggregate):
                 raise NotLocal(_EMPTY)
-            counts.add(Column(number, fold(one.name)))
+            counts.add(Column(number, fold(output.name)))
 
     def change(one: Expr) -> Expr | None:
         return Coalesce((one, Constant("0"))) if one in counts else None
 
-    others = tuple(replace(one, on=frozenset()) for one in block.sources)
+    others = tuple(replace(source, on=frozenset()) for source in block.sources)
     changed = replace(block, sources=others).rebuilt(lambda expr: rebuilt(expr, change))
     return replace(changed, sources=block.sources)

@@ -26,7 +26,7 @@ def rows_of(scope: Scope, table: Table, number: int, used: Sequence[str], *, own
     stored = scope.catalog.stored(table.name)
     if stored is None or stored.temporary:
         raise NotLocal("A temporary table is seen by nobody else: join the answer with it.")
-    names = {fold(one): one for one in stored.columns}
+    names = {fold(column): column for column in stored.columns}
     missing = [one for one in used if one not in names]
     if missing:
         raise NotLocal(f"There is no column {missing[0]}.")
@@ -96,8 +96,8 @@ def _steps(scope: Scope, name: TableName) -> tuple[list[Step], TableName]:
         assert protected.stored is not None
         own, theirs = protected.stored.types, parent.stored.types
         pairs = tuple(
-            (one, own[fold(one)], other, theirs[fold(other)])
-            for one, other in zip(link.columns, link.parent_columns, strict=True)
+            (column, own[fold(column)], other, theirs[fold(other)])
+            for column, other in zip(link.columns, link.parent_columns, strict=True)
         )
         steps.append(Step(Location(*parent.stored.path), parent.version, pairs))
         name = link.parent
@@ -116,7 +116,7 @@ def _unit(scope: Scope, name: TableName, root: TableName) -> tuple[str, str]:
     found = canonical(kind)
     if found is None and kind in ("DOUBLE", "FLOAT"):
         raise NotLocal(f"The units of {name.object} are floats, which are not compared: ask the steward for others.")
-    return {fold(one): one for one in stored.columns}[fold(unit)], found or kind
+    return {fold(column): column for column in stored.columns}[fold(unit)], found or kind
 
 
 def _value(stored: Stored, column: str) -> tuple[str, str]:

@@ -52,8 +52,8 @@ def lifted(block: Block, is_across: Callable[[Block], bool]) -> Block:
 def _computes(inner: Block) -> bool:
     """Whether some column is computed of rows, groups or windows, in a block that is understood."""
     whole = inner.distinct is None and inner.sets is None and not inner.spread and is_protected(inner)
-    exprs = [one.expr for one in inner.outputs]
-    known = not any(has(one, (Star, Unclear, Nested)) for one in exprs) and is_closed(inner)
+    exprs = [output.expr for output in inner.outputs]
+    known = not any(has(expr, (Star, Unclear, Nested)) for expr in exprs) and is_closed(inner)
     # Where rows are numbered, each stays one.
     is_by_row = inner.keys is None and not inner.limited and not any(map(repeats, exprs))
     parts = _BARE if is_by_row else (Aggregate, Window)
@@ -62,8 +62,8 @@ def _computes(inner: Block) -> bool:
         whole
         and known
         and any(
-            one not in starts and not isinstance(one, _BARE) and (has(one, parts) or _is_of(one, starts))
-            for one in exprs
+            expr not in starts and not isinstance(expr, _BARE) and (has(expr, parts) or _is_of(expr, starts))
+            for expr in exprs
         )
     )
 
@@ -122,7 +122,9 @@ def _lifted(block: Block, source: Source, inner: Block) -> Block:
             return below.setdefault(one, Column(source.number, f"_dk_{len(below)}"))
         return None
 
-    shown: dict[Expr, Expr] = {Column(source.number, fold(one.name)): rebuilt(one.expr, part) for one in inner.outputs}
+    shown: dict[Expr, Expr] = {
+        Column(source.number, fold(output.name)): rebuilt(output.expr, part) for output in inner.outputs
+    }
     outputs = tuple(Output(column.name, one) for one, column in below.items())
     others = tuple(one for one in block.sources if one.number != source.number)
     changed = replace(block, sources=others).rebuilt(lambda expr: rebuilt(expr, lambda one: shown.get(one)))

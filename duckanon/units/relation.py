@@ -247,7 +247,7 @@ class Grouped(Relation):
     def sql(self, path: Path) -> str:
         unit = [quoted([UNIT])] if self.has_unit else []
         shown = ", ".join([*unit, *map(str, self.keys), *map(str, self.aggregates)])
-        by = ", ".join([*unit, *(one.sql for one in self.keys)])
+        by = ", ".join([*unit, *(key.sql for key in self.keys)])
         grouped = f" GROUP BY {by}" if by else ""
         return f"SELECT {shown} FROM ({self.relation.sql(path)}) AS g{grouped}"
 

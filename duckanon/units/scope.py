@@ -141,7 +141,7 @@ class Scope:
 
     def written(self, condition: Expr, fields: Mapping[str, Field]) -> str:
         """A condition over a relation's columns, as SQL that cannot fail. Raises NotTotal."""
-        return written(condition, {name: one.kind for name, one in fields.items()}, self.today)
+        return written(condition, {name: field.kind for name, field in fields.items()}, self.today)
 
     # --- open tables --------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Scope:
         step = own_step(one.kind)
         if one.origin.rows is not None:
             return self._of_values(one.origin.rows, one.origin.column, one.kind)
-        declared = {fold(name): each for name, each in self.protected[one.origin.table].policy.bounds.items()}
+        declared = {fold(name): bound for name, bound in self.protected[one.origin.table].policy.bounds.items()}
         found = declared.get(one.origin.column)
         if found is None or one.kind in ("DATE", "TIMESTAMP", ZONED, "VARCHAR"):
             return None
@@ -180,13 +180,13 @@ class Scope:
         if one.bounds is not None or one.origin is None or one.origin.rows is not None:
             return one.bounds
         policy, column = self.protected[one.origin.table].policy, one.origin.column
-        declared = {fold(name): each for name, each in policy.bounds.items()}
+        declared = {fold(name): bound for name, bound in policy.bounds.items()}
         ends = declared.get(column) if one.kind == ZONED else policy.moments(column)
         if ends is None:
             return None
         unit = timedelta(days=1) if one.kind == "DATE" else timedelta(microseconds=1)
-        moments = (datetime.fromisoformat(each).replace(tzinfo=None) for each in ends)
-        low, high = ((each - datetime(1970, 1, 1)) // unit for each in moments)
+        moments = (datetime.fromisoformat(end).replace(tzinfo=None) for end in ends)
+        low, high = ((moment - datetime(1970, 1, 1)) // unit for moment in moments)
         return Fraction(low), Fraction(high), Fraction(1)
 
     def _of_values(self, rows: OpenRows, column: str, kind: str) -> Bounds | None:

@@ -84,7 +84,7 @@ _NO_VALUE = (
 def _is_plain(query: Block) -> bool:
     """Whether all rows that meet its conditions are its rows, without windows and DISTINCT ON."""
     bounded = query.limited or query.sets or query.spread or query.qualify or distinct_on(query)
-    return not bounded and not any(is_windowed(one.expr) for one in query.outputs)
+    return not bounded and not any(is_windowed(output.expr) for output in query.outputs)
 
 
 def _equal_columns(condition: Expr, inner: set[str]) -> tuple[str, Expr] | None:
@@ -114,7 +114,7 @@ class Subqueries:
         if not self._parts:
             return self._outer
         assert isinstance(self._outer.relation, Joined)
-        shown = tuple(Shown(one, quoted([one])) for one in self._fields)
+        shown = tuple(Shown(field, quoted([field])) for field in self._fields)
         relation = Joined((*self._outer.relation.joined, *self._parts), (), shown)
         return replace(self._outer, relation=relation, fields=self._fields)
 
@@ -146,7 +146,7 @@ class Subqueries:
             query = as_first_rows(query)
         query = self._builder.flat(query)
         if isinstance(nested, ScalarQuery):
-            if query.qualify or any(is_windowed(one.expr) for one in query.outputs):
+            if query.qualify or any(is_windowed(output.expr) for output in query.outputs):
                 raise NotLocal(_NO_VALUE)
             return self._value(query)
         return self._found(nested, query)
@@ -164,7 +164,7 @@ class Subqueries:
     def _read_of(self, query: Block) -> Block:
         """A query that reads the rows of another."""
         number = self._scope.new_source()
-        outputs = tuple(Output(one.name, Column(number, fold(one.name))) for one in query.outputs)
+        outputs = tuple(Output(output.name, Column(number, fold(output.name))) for output in query.outputs)
         return Block((Source(number, query),), outputs)
 
     # --- EXISTS and IN ------------------------------------------------------------------------------------------------
@@ -184,12 +184,12 @@ class Subqueries:
             query = self._read_of(query)
         if not isinstance(query, Block) or not _is_plain(query):
             return False
-        own = {one.number for one in query.sources}
+        own = {source.number for source in query.sources}
         if is_exists and not isinstance(condition, Not) and not is_one_sided(query, own):
             self._parts.append(self._semijoined(query, own))
             return True
         _, pairs = apart(query, own)
-        if any(one.operator != "=" for one in pairs) or (is_exists and not pairs):
+        if any(pair.operator != "=" for pair in pairs) or (is_exists and not pairs):
             return False
         made, _, inner, outer = self._asked(nested, query)
         on = [Comparison("=", Column(SOMEWHERE, mine), theirs) for mine, theirs in zip(inner, outer, strict=True)]
@@ -212,7 +212,7 @@ class Subqueries:
         outputs = tuple(Output(f"_dk_{at}", one) for at, one in enumerate(sorted(columns, key=repr)))
         bare = replace(query, where=query.where - set(asked), outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare)
-        inner: dict[Expr, Column] = {one.expr: Column(SOMEWHERE, names[one.name]) for one in outputs}
+        inner: dict[Expr, Column] = {output.expr: Column(SOMEWHERE, names[output.name]) for output in outputs}
         over = [self.over(rebuilt(one, inner.get)) for one in asked]
         equal = [pair for one in over if (pair := _equal_columns(one, set(names.values()))) is not None]
         self._check_units(made, equal)
@@ -227,7 +227,7 @@ class Subqueries:
         met = self._attached(made, pairs, inner, outer)
         if not isinstance(nested, InQuery) or self._is_two_valued(made, inner[0], outer[0], nested):
             return met
-        if any(one.operator != "=" for one in pairs):
+        if any(pair.operator != "=" for pair in pairs):
             raise NotLocal(
                 "NOT IN of columns that may be NULL is followed where all other columns are compared by =: write NOT "
                 "EXISTS."
@@ -257,7 +257,7 @@ class Subqueries:
         outputs = tuple(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs))
         bare = replace(bare, outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
-        inner = [names[one.name] for one in outputs]
+        inner = [names[output.name] for output in outputs]
         outer = [self.over(one.outer) for one in pairs]
         equal = [(mine, theirs) for pair, mine, theirs in zip(pairs, inner, outer, strict=True) if pair.operator == "="]
         self._check_units(made, equal)
@@ -289,8 +289,8 @@ class Subqueries:
 
     def _apart(self, query: Block) -> tuple[Block, list[Pair]]:
         """A subquery without the conditions that compare it with the row around it, and these."""
-        own = {one.number for one in query.sources}
-        if not query.qualify and not any(is_windowed(one.expr) for one in query.outputs):
+        own = {source.number for source in query.sources}
+        if not query.qualify and not any(is_windowed(output.expr) for output in query.outputs):
             inside, pairs = apart(query, own)
             return replace(query, where=frozenset(inside)), pairs
         if any(one.source not in own for one in columns_in(query.where)):
@@ -339,9 +339,9 @@ class Subqueries:
         if protected is None or not protected.policy.links or any(has(one, Nested) for one in query.expressions()):
             return False
         same = {
-            one.inner.name: self._scope.name(one.outer)
-            for one in pairs
-            if one.operator == "=" and isinstance(one.inner, Column) and isinstance(one.outer, Column)
+            pair.inner.name: self._scope.name(pair.outer)
+            for pair in pairs
+            if pair.operator == "=" and isinstance(pair.inner, Column) and isinstance(pair.outer, Column)
         }
         (link,) = protected.policy.links
         linked = sorted(zip(map(fold, link.parent_columns), map(fold, link.columns), strict=True))
@@ -361,31 +361,31 @@ class Subqueries:
 
     def _value(self, query: Block) -> Expr:
         """A value: of the records of the unit that have equal columns, of open tables, or of all units with noise."""
-        inside, pairs = apart(query, {one.number for one in query.sources})
+        inside, pairs = apart(query, {source.number for source in query.sources})
         if len(query.outputs) != 1:
             raise NotLocal(_NO_VALUE)
         if query.limited and not pairs:
             query = self._first_of_all(query)
         if query.keys != () and not pairs and not is_protected(query):
             return self._only_value(query)
-        if query.keys is None and pairs and all(one.operator == "=" for one in pairs):
+        if query.keys is None and pairs and all(pair.operator == "=" for pair in pairs):
             whole = replace(query, where=frozenset(inside))
             if query.limited:
-                whole = first_rows(whole, (one.inner for one in pairs))
+                whole = first_rows(whole, (pair.inner for pair in pairs))
             return self._value_by_keys(whole, pairs)
         if query.limited:
             raise NotLocal(_NOT_FOLLOWED)
         if query.keys != () or query.having:
             raise NotLocal(_NO_VALUE)
-        if any(one.operator != "=" for one in pairs):
+        if any(pair.operator != "=" for pair in pairs):
             raise NotLocal(
                 "A subquery for a value is followed where it depends on its row by equal columns: compare them by =."
             )
         if is_protected(query) and not pairs:
             return self._bought(query)
-        asked = (*query.outputs, *(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs)))
+        asked = (*query.outputs, *(Output(f"_dk_{at}", pair.inner) for at, pair in enumerate(pairs)))
         made, where, over = self._builder.joined(replace(query, where=frozenset(inside), outputs=asked, order=()))
-        inner, outer = [over(one.inner) for one in pairs], [self.over(one.outer) for one in pairs]
+        inner, outer = [over(pair.inner) for pair in pairs], [self.over(pair.outer) for pair in pairs]
         equal = [(one.name, theirs) for one, theirs in zip(inner, outer, strict=True) if isinstance(one, Column)]
         self._check_units(made, equal)
         groups = Groups(self._scope, made)
@@ -411,7 +411,7 @@ class Subqueries:
         columns = [f"_dk_{at}" for at in range(len(pairs))]
         keyed = tuple(Output(name, one.inner) for name, one in zip(columns, pairs, strict=True))
         made, names = self._builder.block(replace(query, outputs=(*query.outputs, *keyed), order=()))
-        value, keys = names[fold(query.outputs[0].name)], [names[one] for one in columns]
+        value, keys = names[fold(query.outputs[0].name)], [names[column] for column in columns]
         if not self._is_only(made, keys):
             raise NotLocal(_NO_VALUE)
         self._check_units(made, [(name, self.over(one.outer)) for name, one in zip(keys, pairs, strict=True)])
@@ -447,7 +447,7 @@ class Subqueries:
 
     def _attach(self, relation: Grouped, keys: dict[str, Expr], fields: dict[str, Field]) -> None:
         """Join groups, of which each row finds one at most. keys: what their keys are equal to. Raises NotLocal."""
-        kinds = {name: one.kind for name, one in self._fields.items()}
+        kinds = {name: field.kind for name, field in self._fields.items()}
         for name, value in keys.items():
             kind = scalar(value, kinds, self._scope.today)[1]
             if not tells_apart(fields[name].kind, kind):
@@ -455,14 +455,14 @@ class Subqueries:
         # Where no group is found they are NULL, even the unit.
         self._fields |= {
             name: replace(
-                one,
-                origin=one.origin and replace(one.origin, optional=True),
+                field,
+                origin=field.origin and replace(field.origin, optional=True),
                 is_unit=False,
                 never_null=False,
-                listed=or_null(one.listed),
+                listed=or_null(field.listed),
                 numbers=None,
             )
-            for name, one in fields.items()
+            for name, field in fields.items()
         }
         on = sorted(
             self._scope.written(Comparison("=", Column(SOMEWHERE, name), value), self._fields)

@@ -25,7 +25,7 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
         raise NotLocal(
             f"{union.kind.upper()} is not followed within a unit: leave ALL out, if each row is wanted once."
         )
-    members = [_member(builder, one) for one in union.members]
+    members = [_member(builder, member) for member in union.members]
     if len({len(columns) for _, columns in members}) > 1:
         raise NotLocal("The queries of a UNION have different numbers of columns.")
     if not all(made.has_unit for made, _ in members):
@@ -56,7 +56,7 @@ def output_names(read: Relation) -> list[str]:
     """The names of a query's columns."""
     if isinstance(read, Union):
         return output_names(read.members[0])
-    return [one.name for one in read.outputs] if isinstance(read, Block) else []
+    return [output.name for output in read.outputs] if isinstance(read, Block) else []
 
 
 def _member(builder: Builder, read: Relation) -> tuple[Made, list[str]]:
@@ -66,7 +66,7 @@ def _member(builder: Builder, read: Relation) -> tuple[Made, list[str]]:
     if not isinstance(read, Block):
         raise NotLocal("A query of a UNION is not followed: write it as SELECT with its columns.")
     made, names = builder.block(read)
-    return made, [names[fold(one.name)] for one in read.outputs]
+    return made, [names[fold(output.name)] for output in read.outputs]
 
 
 def _renamed(made: Made, columns: Sequence[str], fields: dict[str, Field]) -> Joined:
@@ -96,21 +96,21 @@ def _fixes(members: Sequence[tuple[Made, list[str]]], names: Sequence[str]) -> d
 
 def _common(fields: Sequence[Field], source: int) -> Field:
     """What holds of a column in all queries. source: the number of the rows that it is of, if all are of one table."""
-    origins = {(one.origin.table, one.origin.column) if one.origin is not None else None for one in fields}
-    listed = [one.listed for one in fields]
+    origins = {(field.origin.table, field.origin.column) if field.origin is not None else None for field in fields}
+    listed = [field.listed for field in fields]
     first = fields[0].origin if len(origins) == 1 else None
-    optional = any(one.origin is not None and one.origin.optional for one in fields)
-    kinds = {one.kind for one in fields}
-    among = [one.among or (one.origin,) for one in fields] if len(kinds) == 1 and first is None else []
+    optional = any(field.origin is not None and field.origin.optional for field in fields)
+    kinds = {field.kind for field in fields}
+    among = [field.among or (field.origin,) for field in fields] if len(kinds) == 1 and first is None else []
     known = [one for each in among for one in each if one is not None]
     return Field(
         _kind_together(sorted(kinds - {""})),
         first and replace(first, source=source, optional=optional),
-        is_unit=all(one.is_unit for one in fields),
-        never_null=all(one.never_null for one in fields),
+        is_unit=all(field.is_unit for field in fields),
+        never_null=all(field.never_null for field in fields),
         listed=in_order(each for one in listed for each in one) if all(listed) else (),
         among=tuple(known) if len(known) == sum(map(len, among)) else (),
-        unit=fields[0].unit if len({one.unit for one in fields}) == 1 else "",
+        unit=fields[0].unit if len({field.unit for field in fields}) == 1 else "",
     )
 
 
@@ -123,7 +123,7 @@ def _kind_together(kinds: Sequence[str]) -> str:
 
 def _widest(bounds: Sequence[Bounds | None]) -> Bounds | None:
     """Bounds that hold for all; None where some have none."""
-    known = [one for one in bounds if one is not None]
+    known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds):
         return None
     return min(one[0] for one in known), max(one[1] for one in known), min(one[2] for one in known)

@@ -12,7 +12,7 @@ def no_two_share(rows: str, columns: Iterable[str]) -> str:
 
     rows: what stands for them after FROM. columns: one or more.
     """
-    names = [quoted([one]) for one in sorted(columns)]
+    names = [quoted([column]) for column in sorted(columns)]
     known = " AND ".join(f"{one} IS NOT NULL" for one in names)
     several = f"SELECT 1 FROM {rows} AS r WHERE {known} GROUP BY {', '.join(names)} HAVING system.main.count(*) > 1"
     return f"SELECT NOT EXISTS ({several})"

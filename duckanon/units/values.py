@@ -61,7 +61,7 @@ def _starts(found: Bounded, unit: str, kind: str) -> Bounds | None:
     except (NotBounded, OverflowError):
         return None
     shown = timedelta(days=1) if kind == DATE else timedelta(microseconds=1)
-    low, high = (Fraction((one - _FIRST) // shown) for one in ends)
+    low, high = (Fraction((end - _FIRST) // shown) for end in ends)
     return low, high, Fraction(1)
 
 
@@ -70,7 +70,7 @@ class _Leaves:
 
     def __init__(self, scope: Scope, fields: Mapping[str, Field]) -> None:
         self._scope, self._fields = scope, fields
-        self.types = {name: one.kind for name, one in fields.items()}
+        self.types = {name: field.kind for name, field in fields.items()}
 
     @property
     def today(self) -> date:

@@ -67,7 +67,7 @@ _WHOLE = "BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 def as_first_rows(block: Block) -> Block:
     """DISTINCT ON as the first row of each. Raises NotLocal where it is of what windows computed."""
     on = distinct_on(block)
-    if block.distinct and (on is None or block.qualify or any(is_windowed(one.expr) for one in block.outputs)):
+    if block.distinct and (on is None or block.qualify or any(is_windowed(output.expr) for output in block.outputs)):
         raise NotLocal(
             "DISTINCT of what windows computed is not followed within a unit: group by the columns around it."
         )
