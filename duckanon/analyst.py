@@ -227,7 +227,7 @@ class Analyst:
                 (row,) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
             found = margins.of_answer(row)
         said = margins.in_words(found, columns, small_first=small_first)
-        compares = any(one.needs for one in decision.answers)
+        compares = any(answer.needs for answer in decision.answers)
         return f"{said} {margins.OF_OTHERS}" if said and compares else said
 
     def query(self, query: Any, *, params: Any = None) -> Answer:

@@ -215,7 +215,9 @@ class SharedCatalog:
             if not self.locked or self._states is None or self._states[0] != added:
                 if not self.locked or not self._databases:
                     self._databases = self.governance.ledger.databases()
-                found = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
+                found = {
+                    fold(database): self.governance.ledger.state(database, self.own) for database in self._databases
+                }
                 self._states = added, found
             return self._states[1]
 
@@ -309,7 +311,9 @@ class SharedCatalog:
                 self._everything = (decisions, read(self.own))
             if self._known is None or self._known[0] != numbers or not self.locked:
                 decided = {database: _governed(state) for database, state in states.items()}
-                taken = tuple(one.name for state in states.values() for one in state.publications.values())
+                taken = tuple(
+                    publication.name for state in states.values() for publication in state.publications.values()
+                )
                 releases = AvailableReleases(
                     _publications(states),
                     taken,
@@ -345,10 +349,10 @@ class SharedCatalog:
         """What is prepared and stored of each protected table, under its current policy and in the current edition."""
         found: dict[TableName, list[Preparation]] = {}
         for database, state in states.items():
-            for one in sorted(state.preparations.values(), key=lambda one: one.number):
-                schema, table = one.of.identity
-                if state.is_current(one) and is_answered(self.own, database, one.key):
-                    found.setdefault(TableName(database, schema or "", table), []).append(one)
+            for preparation in sorted(state.preparations.values(), key=lambda one: one.number):
+                schema, table = preparation.of.identity
+                if state.is_current(preparation) and is_answered(self.own, database, preparation.key):
+                    found.setdefault(TableName(database, schema or "", table), []).append(preparation)
         return found
 
     def _drawn(self, question: PaidQuestion) -> date | None:
@@ -410,7 +414,7 @@ class Guard:
                     self._bind_draws(decision)
                     bind(self._trial(decision))
                 try:
-                    keys = [one for one in decision.answers if isinstance(one, KeysQuestion)]
+                    keys = [answer for answer in decision.answers if isinstance(answer, KeysQuestion)]
                     for question in keys or decision.answers:
                         self._stand(question)
                 except Stale:
@@ -446,7 +450,7 @@ class Guard:
             unprepared=refused.append,
         )
         decision = decide(admitted, catalog, self._functions, known, shared.now(), None)
-        found = [one for one in decision.answers if isinstance(one, FollowingQuestion)]
+        found = [answer for answer in decision.answers if isinstance(answer, FollowingQuestion)]
         if not found or len(found) < len(decision.answers):
             raise UnsupportedQuery(refused[0]() if refused else _NO_TABLE)
         return found
@@ -454,7 +458,10 @@ class Guard:
     def without_answers(self, decision: Decision) -> str:
         """The query of a decision with empty answers: it has the same columns, and nothing needs to be paid for it."""
         with self._shared.turn():
-            known = {TableName(*map(fold, one.path)): forms.columns(self._shared.own, one) for one in decision.answers}
+            known = {
+                TableName(*map(fold, answer.path)): forms.columns(self._shared.own, answer)
+                for answer in decision.answers
+            }
         return without_rows(decision.query or "", known)
 
     def _trial(self, decision: Decision) -> Trial:
@@ -462,12 +469,12 @@ class Guard:
 
         If it fails whatever the numbers of its answers are, values of keys are why.
         """
-        answers = {TableName(*map(fold, one.path)) for one in decision.answers}
+        answers = {TableName(*map(fold, answer.path)) for answer in decision.answers}
         looks_up = looks_up_values(decision.query or "", answers)
         numbers = (*_INVENTED, *_FURTHER) if looks_up else _INVENTED
         kinds = (AggregatesQuestion, GroupSizesQuestion) if looks_up else (AggregatesQuestion,)
         most = _LOOKED_UP_CELLS if looks_up else _TRIED_CELLS
-        is_tried = all(isinstance(one, kinds) for one in decision.answers)
+        is_tried = all(isinstance(answer, kinds) for answer in decision.answers)
         invented = self._with_invented_answers(decision, numbers, most) if is_tried else []
         return Trial(self.without_answers(decision), invented, looks_up, decision.has_definitions)
 
@@ -482,7 +489,7 @@ class Guard:
                 if forms.cells(con, one, most) > most:
                     return []
             known = [
-                {TableName(*map(fold, one.path)): forms.invented(con, one, number) for one in decision.answers}
+                {TableName(*map(fold, answer.path)): forms.invented(con, answer, number) for answer in decision.answers}
                 for number in numbers
             ]
         return with_relations(decision.query or "", known)
@@ -543,7 +550,7 @@ class Guard:
         made = Decided(*self._decide(statement, parameters, now))
         # ROLLBACK, which has no query, is decided about even where temporary tables cannot be read.
         # That keys are found is noted in no line of a ledger.
-        changes = any(one.looks_up or isinstance(one, KeysQuestion) for one in made.decision.answers)
+        changes = any(answer.looks_up or isinstance(answer, KeysQuestion) for answer in made.decision.answers)
         changes |= now.is_read
         if key is not None and made.decision.query is not None and not changes and not self._temporary():
             self._shared.keep(key, made)
@@ -602,7 +609,7 @@ class Guard:
         # One answer may be shown twice, and a condition around it concern one of them.
         nothing -= something
         # What another question stands on is there for it, though it has no cell.
-        needed = {one for question in decision.answers for one in question.needs}
+        needed = {need for question in decision.answers for need in question.needs}
         nothing -= {question.key for question in decision.answers if question.path[2] in needed}
         # The steps with an epsilon and the answers have the same order.
         answers, steps = iter(decision.answers), []
@@ -616,11 +623,13 @@ class Guard:
 
     def _without(self, decision: Decision, nothing: Collection[str]) -> Decision:
         """The decision without the answers of some keys, which have no cell: its query has no rows in their place."""
-        empty = [one for one in decision.answers if one.key in nothing]
+        empty = [answer for answer in decision.answers if answer.key in nothing]
         if not empty:
             return decision
         query = self.without_answers(replace(decision, answers=empty))
-        return replace(decision, query=query, answers=[one for one in decision.answers if one.key not in nothing])
+        return replace(
+            decision, query=query, answers=[answer for answer in decision.answers if answer.key not in nothing]
+        )
 
     def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
         """Raises BudgetExhausted if the budgets do not suffice for all answers together."""
@@ -686,13 +695,13 @@ class Guard:
 
         of_definitions: whether they are of views and macros, whose text is not quoted.
         """
-        different = [one for one in readings if one[0] != one[1]]
+        different = [reading for reading in readings if reading[0] != reading[1]]
         if not different:
             return
         trees = iter(self._trees([text for pair in different for text in pair]))
-        for (written, _), one, other in zip(different, trees, trees, strict=True):
-            if _PLACES.sub("", one) != _PLACES.sub("", other) or _FAILED in one:
-                mine = json.loads(one)
+        for (written, _), tree, other in zip(different, trees, trees, strict=True):
+            if _PLACES.sub("", tree) != _PLACES.sub("", other) or _FAILED in tree:
+                mine = json.loads(tree)
                 found = difference(written, mine, json.loads(other))
                 if found is not None:
                     raise UnsupportedQuery(_MISREAD if of_definitions else _misread(mine, found))
@@ -705,7 +714,7 @@ class Guard:
         named = ", ".join([f"system.main.json_deserialize_sql({_SERIALIZED})"] * len(items))
         with self._shared.turn():
             try:
-                asked = [column_names.text(one) for one in items]
+                asked = [column_names.text(item) for item in items]
                 texts = self._shared.own.execute(f"SELECT {named}", asked).fetchall()[0]
             except duckdb.ParserException:
                 raise UnsupportedQuery(_NO_QUERY) from None
@@ -771,7 +780,7 @@ def _governed(state: LedgerState) -> Governed:
             changed=state.changed,
         )
     opened = {(schema or "", table): columns for (schema, table), columns in state.opened.items()}
-    published = frozenset(name for name, one in state.publications.items() if not one.withdrawn)
+    published = frozenset(name for name, publication in state.publications.items() if not publication.withdrawn)
     ever = frozenset((schema or "", table) for schema, table in state.members)
     return Governed(state.number, protected, opened, published, ever)
 
@@ -780,10 +789,10 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
     """The publications of each protected table, without withdrawn ones."""
     found: dict[TableName, list[Publication]] = {}
     for database, state in states.items():
-        for one in state.publications.values():
-            schema, table = one.of.identity
-            if not one.withdrawn:
-                found.setdefault(TableName(database, schema or "", table), []).append(one)
+        for publication in state.publications.values():
+            schema, table = publication.of.identity
+            if not publication.withdrawn:
+                found.setdefault(TableName(database, schema or "", table), []).append(publication)
     return found
 
 

@@ -118,7 +118,7 @@ class _Offer:
                 "population is first protected, as in delta := 1e-9."
             )
         self._renyi: Renyi = protected.renyi
-        self._stored = {fold(one): one for one in protected.stored.columns}
+        self._stored = {fold(column): column for column in protected.stored.columns}
         self._state = state
 
     # --- the question -------------------------------------------------------------------------------------------------
@@ -127,15 +127,15 @@ class _Offer:
         """What is asked for, not planned yet. Raises InvalidInput."""
         tables = [self._table(one) for one in request.by]
         looked_up: dict[str, _Column] = {}
-        for one in queries:
-            for following in self._asked(one):
+        for query in queries:
+            for following in self._asked(query):
                 tables += _tables(following)
                 for name, column in _looked_up(following).items():
                     looked_up[name] = column.beside(looked_up.get(name))
         if not tables:
             raise InvalidInput(f"None of the queries reads {request.tbl}: name the table that they read.")
         tables = _needed(tables)
-        columns = sorted({each for one in tables for each in one})
+        columns = sorted({each for table in tables for each in table})
         named = {name: self._key(name) or looked_up[name].as_key for name, is_number in columns if not is_number}
         numbers = {
             name: looked_up[name].as_number if name in looked_up else self._number(name)
@@ -144,14 +144,15 @@ class _Offer:
         }
         keys = list(named.values())
         places = {
-            one: at for at, one in enumerate([*((one, False) for one in named), *((one, True) for one in numbers)])
+            one: at
+            for at, one in enumerate([*((one, False) for one in named), *((number, True) for number in numbers)])
         }
-        wanted = dict.fromkeys(tuple(sorted(places[each] for each in one)) for one in tables)
+        wanted = dict.fromkeys(tuple(sorted(places[each] for each in table)) for table in tables)
         ordered = tuple(sorted(wanted, key=lambda one: (len(one), one)))
         found = self._question(keys, list(numbers.values()), ordered, _amount(request))
         used = tuple(one.found for name, one in sorted(looked_up.items()) if name in named or name in numbers)
         digests = {one.name: one.digest for one in used}
-        complete = frozenset(one.column for one in keys if self._is_complete(one, looked_up))
+        complete = frozenset(key.column for key in keys if self._is_complete(key, looked_up))
         design = replace(found.design, looked_up=digests, complete=complete)
         return replace(found, design=design, looked_up=used)
 
@@ -176,9 +177,9 @@ class _Offer:
     def _design(self, keys: Sequence[Key], numbers: Sequence[Number], tables: tuple[Table, ...]) -> Design:
         """Tables of keys and numbers, not planned yet."""
         return Design(
-            tuple(one.column for one in keys),
+            tuple(key.column for key in keys),
             tuple(map(self._size, keys)),
-            tuple(PreparedNumber(one.column, one.low, one.step, one.steps) for one in numbers),
+            tuple(PreparedNumber(number.column, number.low, number.step, number.steps) for number in numbers),
             tables,
             {},
         )
@@ -190,8 +191,8 @@ class _Offer:
             if fold(one) not in self._stored:
                 raise InvalidInput(f'by names a column "{one}", which {self._name.object} does not have.')
         numbers = sorted(one for one in folded if self._key(one) is None)
-        for one in numbers:
-            self._number(one)
+        for number in numbers:
+            self._number(number)
         if len(numbers) > 1:
             raise InvalidInput(
                 f"A table has one number at most, and {' and '.join(numbers)} have no domain: list a table for each."
@@ -325,16 +326,16 @@ def _tables(following: FollowingQuestion) -> list[Asked]:
     """The tables from which an answer follows."""
     design = following.preparation.design
     tables = [following.with_number(measure) for measure, _ in following.measures]
-    return [frozenset((fold(design.columns[at]), at >= len(design.keys)) for at in one) for one in tables]
+    return [frozenset((fold(design.columns[at]), at >= len(design.keys)) for at in table) for table in tables]
 
 
 def _needed(tables: Sequence[Asked]) -> list[Asked]:
     """The tables without those of a number that another one has as a key: its sums follow from that, too."""
-    as_keys = [frozenset((name, False) for name, _ in one) for one in tables]
+    as_keys = [frozenset((name, False) for name, _ in table) for table in tables]
     return [
-        one
-        for one, keys in zip(tables, as_keys, strict=True)
-        if one == keys or not any(keys <= other for other in tables)
+        table
+        for table, keys in zip(tables, as_keys, strict=True)
+        if table == keys or not any(keys <= other for other in tables)
     ]
 
 
@@ -365,13 +366,13 @@ class _Column:
 
 def _looked_up(following: FollowingQuestion) -> dict[str, _Column]:
     """The columns that an answer looks up, by folded names."""
-    keys = {fold(one.column): one for one in following.keys}
+    keys = {fold(key.column): key for key in following.keys}
     summed = {one.number.column for one, _ in following.measures if isinstance(one, Sums)} - {*following.of_keys}
     # As they are stored, also where a multiple is asked for.
     numbers = {
-        fold(one.column): Number(one.column, one.low, one.step, one.steps)
-        for one in following.preparation.design.numbers
-        if one.column in summed
+        fold(number.column): Number(number.column, number.low, number.step, number.steps)
+        for number in following.preparation.design.numbers
+        if number.column in summed
     }
     return {
         fold(one.name): _Column(one, keys.get(fold(one.name)), numbers.get(fold(one.name)))

@@ -123,17 +123,17 @@ class Function:
     @property
     def tables(self) -> frozenset[str]:
         """The arguments that name tables."""
-        return frozenset(one.name for one in self.arguments if one.table)
+        return frozenset(argument.name for argument in self.arguments if argument.table)
 
     @property
     def fixed_columns(self) -> Sequence[str]:
         """The names of the answer's columns that do not depend on the call."""
-        return [one.name for one in self.columns if not one.several]
+        return [column.name for column in self.columns if not column.several]
 
     @property
     def needed(self) -> Sequence[str]:
         """The names of the arguments without which DuckDB does not take a call, in order."""
-        return [one.name for one in self.arguments if one.default is None]
+        return [argument.name for argument in self.arguments if argument.default is None]
 
     @property
     def usage(self) -> str:
@@ -147,7 +147,7 @@ class Function:
     @property
     def asks_policy(self) -> bool:
         """Whether an argument that is not given is as a policy says."""
-        return any(one.policy for one in self.arguments)
+        return any(argument.policy for argument in self.arguments)
 
     @property
     def macro(self) -> str:
@@ -212,4 +212,4 @@ def macros() -> str:
 @cache
 def table_functions() -> Mapping[str, Sequence[str]]:
     """The names of duckanon's table functions, and of their parameters in order."""
-    return {name: [each.name for each in one.arguments] for name, one in functions().items() if one.is_table}
+    return {name: [argument.name for argument in one.arguments] for name, one in functions().items() if one.is_table}
