@@ -26,6 +26,9 @@ def explore(
     minutes: Annotated[
         float, typer.Option("--minutes", min=0.01, max=1440, help="End after so many minutes without use.")
     ] = 30,
+    session: Annotated[
+        Path | None, typer.Option("--session", help="Keep a session in this file, not beside PATH.")
+    ] = None,
 ) -> None:
     """See in a browser what a release would lose and give away, then make it.
 
@@ -48,7 +51,7 @@ def explore(
                 open_browser(address)
 
         try:
-            if Service(path, idle=60 * minutes, reading=reads.reading).run(started):
+            if Service(path, idle=60 * minutes, reading=reads.reading, session=session).run(started):
                 print(f"Nobody has used the page for {minutes:g} minutes: ended.", flush=True)
         except KeyboardInterrupt:
             print("Ended.", flush=True)

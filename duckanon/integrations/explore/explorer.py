@@ -14,6 +14,7 @@ from duckanon.errors import InvalidInput
 from duckanon.integrations.explore.catalog import Catalog
 from duckanon.integrations.explore.choices import Choices
 from duckanon.integrations.explore.jobs import Job, Jobs, Lane, Running
+from duckanon.integrations.explore.kept import Kept
 from duckanon.integrations.explore.questions import questions
 from duckanon.integrations.explore.questions.suppressed_tables import ForPrint
 from duckanon.integrations.explore.release_kinds import KINDS
@@ -40,10 +41,12 @@ class Explorer:
     """A session about one file. Raises as `Source`; close it at the end.
 
     Work that tells its progress runs in the lane `long`, quick questions in `short`, and simulations in a database of
-    their own. report: the latest privacy report, as HTML. printed: the latest table for print, with the file's name.
+    their own. session: the file that it may be kept in, if not beside the data. report: the latest privacy report, as
+    HTML. printed: the latest table for print, with the file's name.
     """
 
-    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+    def __init__(self, path: Path, reading: Reading | None = None, session: Path | None = None) -> None:
+        self.kept = Kept(path, session)
         self.source = Source(path, lambda step, share: self._lanes["long"].tell(step, share), reading)
         self._lanes = {
             "short": Lane("short", self.source.cursor),
@@ -148,6 +151,8 @@ class Explorer:
                 "is_database": self.source.is_database,
                 "version": self.source.version,
                 "told": self.source.told,
+                "kept": self.kept.told(),
+                "keeps_in": self.kept.path.name,
             }
         )
 

@@ -23,7 +23,7 @@ _WAIT, _GLANCE = 0.4, 0.005
 # How long a cancelled job is interrupted before it is left to end by itself.
 _INTERRUPTED = 0.25
 
-Handler = Callable[[Any], Awaitable[Job | None]]
+Handler = Callable[[Any], Awaitable["Job | str | None"]]
 
 
 def _files() -> dict[str, tuple[bytes, str]]:
@@ -78,7 +78,10 @@ def _download(content: str | bytes, name: str, kind: str) -> Response:
 
 
 class _Jobs:
-    """What begins work, looks at it, or ends it. Each takes the fields of a request, and returns the job."""
+    """What begins work, looks at it, or ends it. Each takes the fields of a request, and returns the job.
+
+    What is done at once, to the file that the session is kept in, returns JSON.
+    """
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer = explorer
@@ -92,6 +95,8 @@ class _Jobs:
             "/confirm": (self._confirm, {"nonce"}),
             "/write-report": (self._write_report, set()),
             "/print": (self._print, {"given"}),
+            "/keep": (self._keep, {"at", "solutions"}),
+            "/forget": (self._forget, set()),
             "/poll": (self._poll, {"job"}),
             "/cancel": (self._cancel, {"job"}),
         }
@@ -110,6 +115,14 @@ class _Jobs:
 
     async def _print(self, given: Any) -> Job | None:
         return self._explorer.print_table(given.get("given"))
+
+    async def _keep(self, given: Any) -> str:
+        self._explorer.kept.keep(given.get("at"), given.get("solutions"))
+        return "{}"
+
+    async def _forget(self, _: Any) -> str:
+        self._explorer.kept.forget()
+        return "{}"
 
     async def _poll(self, given: Any) -> Job | None:
         return self._explorer.jobs.find(given.get("job"))
@@ -140,6 +153,8 @@ def _posted(handler: Handler, known: set[str]) -> Callable[[Request], Awaitable[
             return JSONResponse({"error": str(error)}, 400)
         if job is None:
             return JSONResponse({"error": "This work is not known any more: ask again."}, 404)
+        if isinstance(job, str):
+            return _json(job)
         await _ended(job, _WAIT)
         return _json(job.told())
 

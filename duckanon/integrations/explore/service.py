@@ -23,11 +23,11 @@ class Service:
     """The page about one file, at a port of 127.0.0.1 that the system chooses. Raises as `Source`.
 
     idle: after so many seconds without a request and without work it ends. reading: what is said of a text file.
-    address: with the single-use key.
+    session: the file that the session may be kept in. address: with the single-use key.
     """
 
-    def __init__(self, path: Path, idle: float, reading: Reading | None = None) -> None:
-        self.explorer = Explorer(path, reading)
+    def __init__(self, path: Path, idle: float, reading: Reading | None = None, session: Path | None = None) -> None:
+        self.explorer = Explorer(path, reading, session)
         self._idle = idle
         self._socket = socket.socket()
         self._socket.bind((ADDRESS, 0))

@@ -96,9 +96,11 @@ def enter(address: str) -> Client:
 
 
 @contextmanager
-def serving(path: Path, idle: float = 600, reading: Reading | None = None) -> Iterator[tuple[Service, str]]:
+def serving(
+    path: Path, idle: float = 600, reading: Reading | None = None, session: Path | None = None
+) -> Iterator[tuple[Service, str]]:
     """A service about a file, and its address with the key."""
-    service, started, addresses = Service(path, idle, reading), threading.Event(), list[str]()
+    service, started, addresses = Service(path, idle, reading, session), threading.Event(), list[str]()
 
     def note(address: str) -> None:
         addresses.append(address)

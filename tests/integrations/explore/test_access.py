@@ -16,7 +16,7 @@ from duckanon.integrations.explore.service import Service
 from tests.integrations.explore.pages import Client, enter, protected, serving
 
 FILES = ["/", "/page.css", "/main.js", "/icon.svg", "/session"]
-POSTS = ["/ask", "/plan", "/confirm", "/write-report", "/poll", "/cancel"]
+POSTS = ["/ask", "/plan", "/confirm", "/write-report", "/keep", "/forget", "/poll", "/cancel"]
 
 
 @pytest.fixture(scope="module")

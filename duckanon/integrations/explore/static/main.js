@@ -3,6 +3,7 @@
 import { el, note, num, several } from "./dom.js";
 import { ask, session } from "./server.js";
 import { address, canUndo, choose, columns, forgetTable, known, onchange, read, ROLES, state, STEPS, table, undo } from "./state.js";
+import { beginKeeping } from "./kept.js";
 import * as screenTable from "./screen_table.js";
 import * as screenVariables from "./screen_variables.js";
 import * as screenK from "./screen_k.js";
@@ -116,6 +117,7 @@ async function begin() {
     known.session = await session();
     document.getElementById("file").textContent = known.session.name;
     document.getElementById("mode").textContent = known.session.is_database ? "open for reading only" : "a copy in memory";
+    beginKeeping();
     await readTables();
     const back = document.getElementById("undo");
     back.addEventListener("click", undo);

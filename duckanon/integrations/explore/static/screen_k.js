@@ -9,6 +9,8 @@ export const lead = "In a k-anonymous copy every record looks like at least k - 
 
 // Tables up to this many rows are computed without being asked to.
 const SMALL = 20_000;
+// A request has at most 100,000 bytes.
+const LONGEST = 80_000;
 const CALENDAR = [["", "exact"], ["day", "days"], ["week", "weeks"], ["month", "months"], ["quarter", "quarters"], ["year", "years"]];
 const computed = new Map();
 const history_ = new Map();
@@ -103,9 +105,27 @@ function draw(card) {
     tried(mine));
 }
 
+/** The settings that were looked at, of the data as they are, as they are kept in a file: the last ones, if they are many. */
+export function looked() {
+  const all = [...history_].filter(([name]) => name.startsWith(`[${known.session.version},`))
+    .map(([, { at, told, row }]) => ({ at, told, row: { k: row.k, information_loss: row.information_loss, min_class: row.min_class, classes: row.classes, suppressed: row.suppressed } }));
+  while (all.length > 200 || JSON.stringify(all).length > LONGEST) all.shift();
+  return all;
+}
+
+/** Takes up the settings of a session that was kept. */
+export function lookedBefore(solutions) {
+  for (const one of solutions) history_.set(`[${known.session.version},${one.at}`, one);
+}
+
 /** All settings that were tried at their k, beside each other, with a way back to each. */
 function tried(mine) {
-  if (mine) history_.set(`${key()} ${state.k}`, { at: address("k"), told: settings(), row: mine });
+  const name = `${key()} ${state.k}`;
+  if (mine && history_.get(name)?.row !== mine) {
+    for (const [other, { at }] of history_) if (at === address("k")) history_.delete(other);
+    history_.set(name, { at: address("k"), told: settings(), row: mine });
+    document.dispatchEvent(new Event("looked"));
+  }
   const rows = [...history_.values()].filter((one) => one.at !== address("k") || one.row === mine);
   if (rows.length < 2) return el("span", {});
   return el("details", { open: true }, el("summary", {}, "Settings side by side"), grid("Every setting that was looked at; a name leads back to it", [["Setting", ""], ["k", "number"], ["Loss", "number"], ["Highest risk", "number"], ["Classes", "number"], ["Dropped", "number"]],

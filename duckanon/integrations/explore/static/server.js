@@ -44,4 +44,6 @@ export const ask = async (question, given, tell) => followed(await post("ask", {
 export const plan = async (kind, given) => followed(await post("plan", { kind, given }));
 export const confirm = async (nonce, tell) => followed(await post("confirm", { nonce }), tell);
 export const printTable = async (given, tell) => followed(await post("print", { given }), tell);
+export const keepSession = (given) => post("keep", given);
+export const forgetSession = () => post("forget", {});
 export const writeReport = async (tell) => followed(await post("write-report", {}), tell);
