@@ -158,6 +158,18 @@ def test_a_stored_count_passes_few_modules(tmp_path: Path) -> None:
     assert passed.crossings <= 550
 
 
+def test_a_statement_of_constants_is_known_once_it_was_decided_and_no_other(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE o AS SELECT 1 AS x").fetchall()
+        con.execute("SELECT open_table('o')").fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        assert isinstance(con, duckanon.Analyst)
+        for sql, expected in (("SELECT 1", True), ("FROM o", False)):
+            assert not con.is_constant(sql)
+            con.execute(sql).fetchall()
+            assert con.is_constant(sql) is expected
+
+
 def least_cpu(run: Callable[[], object]) -> float:
     """The least CPU time of several runs after a first one."""
     run()

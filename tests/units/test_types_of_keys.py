@@ -91,3 +91,9 @@ def test_a_key_of_another_type_is_no_key(con: duckanon.Analyst) -> None:
 )
 def test_others_do(con: duckanon.Analyst, sql: str) -> None:
     assert len(con.execute(sql).fetchall()) == 1
+
+
+def test_truth_values_of_a_unit_are_put_together_and_no_numbers(con: duckanon.Analyst) -> None:
+    together = "SELECT count(*) FROM (SELECT cust, bool_and({}) AS b FROM o GROUP BY cust) WHERE b"
+    assert con.explain(together.format("okey > 3")).refusal is None
+    assert con.explain(together.format("okey")).refusal is not None
