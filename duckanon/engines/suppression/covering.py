@@ -53,7 +53,7 @@ class _Search:
 
 
 # Cells beside the target's own, and then sums above it, too, with those beside them. Two in each of five dimensions are
-# 243 cells, and three 1,024, over which a program takes ten times as long.
+# 243 cells, and three 1,024, so programs over the former come first.
 _BESIDE = tuple(Reach(width, 0) for width in (2, 3, 4, 6, 8, 12))
 _ABOVE = tuple(Reach(width, 1) for width in (2, 3, 4, 6, 12)) + tuple(Reach(width, 9) for width in (2, 4, 8, 20, 40))
 # Where small neighbourhoods do not suffice, large ones hold cheaper deviations than those just large enough.
