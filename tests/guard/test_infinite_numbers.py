@@ -59,5 +59,6 @@ def test_finite_numbers_are_added_up(con: duckanon.Analyst) -> None:
         "SELECT sum(o.fine), avg(o.fine), sum(o.zero) FROM t JOIN o USING (k)"
     ).fetchall()
     assert abs(total - 120) < 200
-    assert mean == pytest.approx(2, abs=0.05)
+    # 95 % are within 0.2, and of Laplace noise one in a million is not within 1.
+    assert mean == pytest.approx(2, abs=1)
     assert isinstance(whole, int)
