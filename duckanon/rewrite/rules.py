@@ -399,7 +399,8 @@ def record_reads(context: RuleContext) -> None:
     """Refuse reads of a protected table's records, with a published k-anonymous table or what else may be asked."""
     for found in context.found(RecordReads):
         if any(name == found.table for name, _ in context.reads):
-            part = _part_that_shows(context, found.node)
+            # The table of `persons AS p(a)` is no part of the text by itself.
+            part = _part_that_shows(context, found.node or context.bound.query)
             typos = [fold(one.name) for one in nodes_of(part, exp.Anonymous) if is_like_an_aggregate(fold(one.name))]
             protected = f"Records of {context.label(found.table)} are protected."
             plain = context.not_answered(part, not_called(typos[0]) if typos else protected)

@@ -58,3 +58,18 @@ def test_nothing_of_a_view_or_macro_is_named(con: duckanon.Analyst, sql: str) ->
     with pytest.raises(DuckanonError) as refused:
         con.execute(sql)
     assert not re.search("mood\\b|getenv|getvariable|SECRET", str(refused.value))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT nothing FROM t AS q(a)",
+        "(SELECT t, error(k) FROM t q(a))",
+        "SELECT q FROM t AS q(a, b)",
+        "WITH w AS (SELECT nothing FROM t AS q(a)) FROM w",
+        "SELECT shop, (SELECT nothing FROM t AS q(a) LIMIT 1) FROM shops",
+    ],
+)
+def test_records_under_new_names_are_refused_in_words(con: duckanon.Analyst, sql: str) -> None:
+    with pytest.raises(DuckanonError):
+        con.execute(sql)
