@@ -14,6 +14,8 @@ from pathlib import Path
 from duckanon.errors import InvalidInput
 
 _FORM = "duckanon explore session 1"
+# In a folder of several users, a link may lead to another file.
+_WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 _SUFFIX = ".duckanon-session.json"
 _FIGURES = ("k", "information_loss", "min_class", "classes", "suppressed")
 # Of an address, of what a setting is called, and of settings.
@@ -55,9 +57,7 @@ class Kept:
         self._check_ours()
         beside = self.path.with_name(f"{self.path.name}.part")
         try:
-            with os.fdopen(
-                os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-            ) as file:
+            with os.fdopen(os.open(beside, _WRITING, 0o600), "w", encoding="utf-8") as file:
                 json.dump(kept, file, indent=1)
             os.replace(beside, self.path)
         except OSError as error:

@@ -5,6 +5,7 @@ data.
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from pathlib import Path
@@ -153,3 +154,13 @@ def _opened(browser: Any, address: str, at: str) -> Watched:
         it.page.goto(it.base + at)
         it.page.wait_for_selector("body[data-shown=k]")
     return it
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are followed here")
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    kept, other = Kept(tmp_path / "people.csv", tmp_path / "session.json"), tmp_path / "other"
+    other.write_text("mine")
+    (tmp_path / "session.json.part").symlink_to(other)
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        kept.keep("k=5", [])
+    assert other.read_text() == "mine"
