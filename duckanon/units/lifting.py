@@ -55,7 +55,7 @@ def _computes(inner: Block) -> bool:
     exprs = [output.expr for output in inner.outputs]
     known = not any(has(expr, (Star, Unclear, Nested)) for expr in exprs) and is_closed(inner)
     # Where rows are numbered, each stays one.
-    is_by_row = inner.keys is None and not inner.limited and not any(map(repeats, exprs))
+    is_by_row = inner.keys is None and not any(map(repeats, exprs))
     parts = _BARE if is_by_row else (Aggregate, Window)
     starts = [one for one in inner.keys or () if truncation(one)]
     return (

@@ -19,6 +19,7 @@ from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.instance import Governance, governance_of
 from duckanon.governance.ledger_state import Line
+from duckanon.governance.locations import Location
 from tests.governance.without_sql import CHARGE, answer, governance, protect, seen
 
 
@@ -313,6 +314,18 @@ def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path)
             "Nothing can be recorded: the database a is read-only. Open a DuckDB database for writing."
         )
         assert len(made.lines()) == 1
+
+
+def test_a_table_has_a_policy_once_it_is_protected() -> None:
+    with duckdb.connect() as con:
+        made = governance(con)
+        place = Location("memory", "main", "persons")
+        assert made.policy_of("persons", seen("persons")) == (place, None)
+        protect(made, epsilon=Fraction(3))
+        location, policy = made.policy_of("persons", seen("persons", "visits"))
+        assert location == place
+        assert policy == made.ledger.state("memory").tables[place.identity].policy
+        assert made.policy_of("visits", seen("persons", "visits"))[1] is None
 
 
 def test_governance_of_one_instance_is_the_same_and_keeps_nothing_open(tmp_path: Path) -> None:

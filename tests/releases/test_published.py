@@ -248,8 +248,11 @@ def test_what_a_steward_would_run_answers_the_question(raw: duckdb.DuckDBPyConne
     assert same(rows, expected(raw, sql, told), exactly=False)
 
 
-def test_a_suggestion_without_rows_is_of_counts(raw: duckdb.DuckDBPyConnection) -> None:
-    sql = "SELECT sex, count(*) / sum(count(*)) OVER () AS s FROM persons GROUP BY sex"
+@pytest.mark.parametrize("share", ["{}", "round({}, 2)"])
+def test_a_suggestion_without_rows_is_of_counts_which_are_not_rounded(
+    raw: duckdb.DuckDBPyConnection, share: str
+) -> None:
+    sql = f"SELECT sex, {share.format('count(*) / sum(count(*)) OVER ()')} AS s FROM persons GROUP BY sex"
     told = [one for one in found(raw, sql) if isinstance(one, Conditional)]
     assert suggestion(told, "main.persons", COLUMNS) == (
         "CREATE TABLE persons_by_sex AS SELECT sex, count(*) AS n FROM main.persons GROUP BY sex; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlglot import parse_one
 
@@ -38,6 +40,31 @@ def found(sql: str) -> list[str]:
 )
 def test_each_statement_that_names_the_table_is_found_to_read_it(sql: str) -> None:
     assert any("persons" in one for one in found(sql)), sql
+
+
+def test_a_call_of_a_macro_reads_what_its_definition_names() -> None:
+    macros = {
+        "worst": "CREATE MACRO worst(n) AS (SELECT max(pid) + n FROM persons)",
+        "twice": "CREATE MACRO twice(n) AS 2 * n",
+    }
+    known = replace(schema(), macros=macros)
+    (read,) = findings_in("SELECT worst(1)", known)
+    assert summary(read) == "unknown of memory.main.persons | because a subquery looks at it for each row"
+    (_, read) = findings_in("SELECT state, count(*) FROM persons WHERE worst(1) > 2 GROUP BY state", known)
+    assert summary(read) == "unknown of memory.main.persons | because a subquery looks at it for each row"
+    assert findings_in("SELECT twice(1)", known) == ()
+
+
+def test_an_operator_is_no_macro_of_its_name() -> None:
+    known = replace(schema(), macros={"add": "CREATE MACRO add(n) AS (SELECT max(pid) + n FROM persons)"})
+    assert findings_in("SELECT 1 + 1", known) == ()
+    assert findings_in("SELECT add(1)", known) != ()
+
+
+@pytest.mark.parametrize("table", ["(persons)", "((persons))", "(((persons)))"])
+def test_a_table_in_brackets_is_the_table(table: str) -> None:
+    sql = "SELECT state, count(*) FROM {} GROUP BY state"
+    assert found(sql.format(table)) == found(sql.format("persons"))
 
 
 def test_a_sum_of_different_counts_is_no_count() -> None:
