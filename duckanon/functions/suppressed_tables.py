@@ -7,8 +7,9 @@ there is one margin. Lists that end in the same column are hierarchies over one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -123,13 +124,29 @@ def levels_of(row: Sequence[Any]) -> Levels:
     return (row_level, col_level, *((by_level[0] or ()) if by_level else ()))
 
 
+def used_by(levels: Sequence[Levels], variables: Sequence[str], codes: Collection[str]) -> list[list[bool]]:
+    """For each of the levels that occur, which of the variables identify a cell there; all, where no row has levels.
+
+    variables: as in `form`. codes: which of them hold codes, whose levels are all in that column; folded. Raises
+    InvalidInput for levels that do not fit the variables.
+    """
+    if all(level is None for row in levels for level in row):
+        return [[True] * len(variables) for _ in levels]
+    coded, left = set(), list(variables)
+    for at, size in _sizes(_groups(levels), levels).items():
+        if left and fold(left[0]) in codes:
+            coded.add(at)
+        left = left[1 if at in coded else size :]
+    columns = [tuple(bool(level) if at in coded else level for at, level in enumerate(row)) for row in levels]
+    nodes = form_of(list(dict.fromkeys(columns)), variables).nodes
+    return [[any(name in node for node in nodes[row]) for name in variables] for row in columns]
+
+
 def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bool = False) -> Form:
     """The same from all levels that occur. Raises InvalidInput.
 
     in_answer: whether variables come in the order of the answer's columns, which has those of a dimension together.
     """
-    if len({len(level) for level in levels}) != 1:
-        raise _no_levels()
     groups = _groups(levels)
     order = [at for group in groups for at in group]
     dimensions = _lists(groups, order if in_answer else sorted(order), levels, variables)
@@ -147,14 +164,42 @@ def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bo
 
 
 def _groups(levels: Sequence[Levels]) -> list[list[int]]:
-    """The lists of each dimension, by their numbers. Lists over one dimension have their totals in the same rows."""
-    if any(one is not None and one < 0 for row in levels for one in row):
+    """The lists of each dimension, by their numbers."""
+    if len({len(row) for row in levels}) != 1 or any(one is not None and one < 0 for row in levels for one in row):
         raise _no_levels()
-    found: dict[tuple[bool, ...], list[int]] = {}
-    for at, column in enumerate(zip(*levels, strict=True)):
+    found: list[list[int]] = []
+    columns = list(zip(*levels, strict=True))
+    for at, column in enumerate(columns):
         if any(column):
-            found.setdefault(tuple(one == 0 for one in column), []).append(at)
-    return list(found.values())
+            group = next((group for group in found if _in_one_dimension(columns[group[0]], column)), None)
+            if group is None:
+                found.append([at])
+            else:
+                group.append(at)
+    return found
+
+
+def _in_one_dimension(one: Levels, other: Levels) -> bool:
+    """Whether two lists are hierarchies over one dimension, by their levels in all rows.
+
+    Then they have their totals in the same rows, and another row is in one of them only, or a leaf of both.
+    """
+    rows = list(zip(one, other, strict=True))
+    leaf = tuple(max(level or 0 for level in column) for column in (one, other))
+    return any((a is None) != (b is None) for a, b in rows) and all(
+        (a == 0) == (b == 0) and (None in (a, b) or a == 0 or (a, b) == leaf) for a, b in rows
+    )
+
+
+def _sizes(groups: Sequence[Sequence[int]], levels: Sequence[Levels]) -> dict[int, int]:
+    """Of how many columns each list is, in their order. The last one of several lists over a dimension counts once."""
+    later = {at for group in groups if _shared(group, levels) for at in group[1:]}
+    return {at: max(row[at] or 0 for row in levels) - (at in later) for at in sorted(chain.from_iterable(groups))}
+
+
+def _shared(group: Sequence[int], levels: Sequence[Levels]) -> bool:
+    """Whether the lists of a dimension have leaves, which stand in the last column of each."""
+    return any(all(row[at] for at in group) for row in levels)
 
 
 def _lists(
@@ -164,21 +209,19 @@ def _lists(
 
     order: of the lists in variables.
     """
-    shares = {at: group[0] for group in groups if any(all(row[at] for at in group) for row in levels) for at in group}
-    sizes = {
-        at: max(one for row in levels if (one := row[at]) is not None) - (shares.get(at, at) != at) for at in order
-    }
+    sizes = _sizes(groups, levels)
     if sum(sizes.values()) != len(variables):
         raise InvalidInput(
             f"The cells of the release are identified by {sum(sizes.values())} columns: name all that suppress had as "
-            "rows, then all that it had as cols, then those of each list in by, in variables. If their hierarchy is a "
-            "table of codes, name it, as in hierarchies := {'industry': 'industry_codes'}."
+            "rows, then all that it had as cols, then those of each list in by. If their hierarchy is a table of "
+            "codes, name it in hierarchies."
         )
+    first = {at: group[0] for group in groups if _shared(group, levels) for at in group}
     found: dict[int, tuple[str, ...]] = {}
     left = tuple(variables)
-    for at, size in sizes.items():
-        own, left = left[:size], left[size:]
-        found[at] = own if shares.get(at, at) == at else (*own, found[shares[at]][-1])
+    for at in order:
+        own, left = left[: sizes[at]], left[sizes[at] :]
+        found[at] = own if first.get(at, at) == at else (*own, found[first[at]][-1])
     return [tuple(found[at] for at in group) for group in groups]
 
 

@@ -22,11 +22,12 @@ from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text, plain_type
 from duckanon.functions.sqltext import absent, call, fill, named_call
 from duckanon.functions.sqltext import struct as sql_struct
-from duckanon.functions.suppressed_tables import BY_LEVEL, LEVELS
+from duckanon.functions.suppressed_tables import BY_LEVEL, LEVELS, used_by
 from duckanon.functions.table_codes import TREES, Cells, Tree, with_levels
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _FOUND = "STRUCT(codes BIGINT[][], lower BIGINT[], upper BIGINT[], exact BOOLEAN[], disclosed BOOLEAN[])"
+_USED = "STRUCT(levels BIGINT[][], used BOOLEAN[][])"
 _RELEASED = ("lower", "upper", "exact", "disclosed")
 _EXAMPLE = "tables := [{tbl: 't1', vars: ['age'], value: 'n'}]"
 # What DuckDB calls the type of a column that holds nothing but NULL.
@@ -37,6 +38,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind table_bounds on a database instance."""
     on.function(TableBounds)
     register_check(on, "table_bounds", _check, TableBounds)
+    register_engine(on, "_dk_table_bounds_used", _used, "found", _USED, TableBounds)
     register_engine(on, "_dk_table_bounds", _bounds, "found", _FOUND, TableBounds)
 
 
@@ -134,6 +136,8 @@ _NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "hier
 _FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight", "count")
 _MOST_DIGITS = 9
 _NO_LINE = "NULL AS code, NULL AS parent"
+# SQL: the levels of a cell in all lists of a suppressed table.
+_LEVELS = f"[row_level::BIGINT, col_level::BIGINT] || coalesce({BY_LEVEL}, [])"
 # Combinations of a perturbed table.
 _MOST_CELLS = 3_000_000
 
@@ -218,55 +222,37 @@ class TableBounds(Request):
     def _cells(self, at: int, table: PublishedTable) -> str:
         """The CTEs that read a table."""
         keys = [f"{identifier(name)} AS k{place}, " for name, place in self._keyed(table)]
-        keys += self._applying(at, table)
         value = None if table.value is None else identifier(table.value)
         named = [*table.columns, *([table.value] if table.value else []), *(LEVELS if table.suppressed else [])]
         levels = f", NULL::BIGINT[] AS {BY_LEVEL}" if table.suppressed else ""
+        if table.suppressed:
+            keys += [f"_dk_used[{one}] AS a{place}, " for one, place in enumerate(self.places(table), 1)]
         return fill(
             "table_bounds_source",
             at=str(at),
             table=literal(table.tbl or ""),
             absent=absent(named) + levels,
             keys="".join(keys),
-            most=self._most(at, table),
+            used=self._used(at, table),
+            leveled=f" JOIN _dk_used_{at} ON _dk_levels IS NOT DISTINCT FROM {_LEVELS}" if table.suppressed else "",
             number=f"system.main.any_value({value})" if value else "system.main.count(*)",
         ).strip()
 
-    def _applying(self, at: int, table: PublishedTable) -> list[str]:
-        """For each variable of a suppressed table, whether it identifies a cell, or the cell is a total over it."""
-        if table.suppressed is None:
-            return []
-        most, levels = f"_dk_most_{at}", _levels_of(table)
-        tests = []
-        for one, place in enumerate(self.places(table)):
-            # Which list the column is in, and whether so many columns of it identify the cell.
-            used = " OR ".join(
-                f"(o{i} <= {one} AND {one} < o{i + 1} AND {level} > {one} - o{i})" for i, level in enumerate(levels)
-            )
-            tests.append(f"(SELECT o{len(levels)} = 0 OR coalesce({used}, false) FROM {most}) AS a{place}, ")
-        return tests
-
-    def _most(self, at: int, table: PublishedTable) -> str:
-        """The CTE of a suppressed table that says where the columns of each of its lists begin.
-
-        mixed: whether some lists are hierarchies over one dimension.
-        """
+    def _used(self, at: int, table: PublishedTable) -> str:
+        """The CTEs that say, of all levels in a suppressed table, whether each variable identifies a cell there."""
         if table.suppressed is None:
             return ""
-        levels = _levels_of(table)
-        most = ", ".join(f"coalesce(system.main.max({level}), 0) AS m{i}" for i, level in enumerate(levels))
-        # Codes on several levels are one column.
-        coded = [i for i, name in enumerate(table.columns) if fold(name) in {fold(one) for one, _ in table.hierarchies}]
-        begins = "0 AS o0"
-        for i in range(len(levels)):
-            is_code = f"o{i} IN ({', '.join(map(str, coded))})" if coded else "false"
-            begins += f", o{i} + CASE WHEN {is_code} THEN least(m{i}, 1) ELSE m{i} END AS o{i + 1}"
-        by = [f"(system.main.len({BY_LEVEL}) >= {i} AND {level} IS NULL)" for i, level in enumerate(levels[2:], 1)]
-        none = " OR ".join([*(f"{level} IS NULL" for level in LEVELS), *by])
-        mixed = f"system.main.max(row_level) IS NOT NULL AND system.main.count(*) FILTER (WHERE {none}) > 0"
+        made = call(
+            "_dk_table_bounds_used",
+            request=self.literal,
+            place=str(at),
+            levels=f"(SELECT system.main.list(levels) FROM (SELECT DISTINCT {_LEVELS} AS levels FROM _dk_source_{at}))",
+        )
         return (
-            f"_dk_most_{at} AS MATERIALIZED (SELECT {begins}, mixed FROM (SELECT {most}, {mixed} AS mixed "
-            f"FROM _dk_source_{at})),"
+            f"_dk_form_{at} AS MATERIALIZED (SELECT {made} AS answer),\n"
+            f"_dk_used_{at} AS (SELECT unnest(answer.found.levels) AS _dk_levels, "
+            f"unnest(answer.found.used) AS _dk_used FROM _dk_form_{at} "
+            "WHERE system.main.error(answer.problem) IS NULL),"
         )
 
     def _levels(self, place: int) -> str:
@@ -289,7 +275,6 @@ class TableBounds(Request):
         )
         cell = sql_struct({"codes": f"[{codes}]::BIGINT[]", "number": "CAST(number AS VARCHAR)", "times": "times"})
         fields = {"cells": f"system.main.list({cell})", "kind": "system.main.any_value(typeof(number))"}
-        fields["mixed"] = f"(SELECT mixed FROM _dk_most_{at})" if table.suppressed else "false"
         fields["codes"] = f"[{', '.join(self._codes(table))}]::{TREES}"
         return f"(SELECT {sql_struct(fields)} FROM _dk_cells_{at} {joins})"
 
@@ -311,11 +296,6 @@ class TableBounds(Request):
 
     def _keyed(self, table: PublishedTable) -> list[tuple[str, int]]:
         return list(zip(table.columns, self.places(table), strict=True))
-
-
-def _levels_of(table: PublishedTable) -> list[str]:
-    """SQL: the level of a cell in each list that a suppressed table may have, whose columns are all in vars."""
-    return [*LEVELS, *(f"{BY_LEVEL}[{i}]" for i in range(1, len(table.columns)))]
 
 
 def _tables(given: object) -> tuple[PublishedTable, ...]:
@@ -384,6 +364,14 @@ def _check_kind(found: Table, name: str, first: str) -> None:
 # --- the engine's call ------------------------------------------------------------------------------------------------
 
 
+def _used(request: TableBounds, place: pa.Scalar, levels: pa.Scalar) -> pa.Array:
+    """Which variables of a suppressed table identify a cell, by its levels."""
+    table, rows = request.tables[place.as_py()], [tuple(row) for row in levels.as_py() or ()]
+    used = used_by(rows, table.vars, {fold(name) for name, _ in table.hierarchies})
+    arrays = {"levels": pa.array(rows, pa.list_(pa.int64())), "used": pa.array(used, pa.list_(pa.bool_()))}
+    return struct({name: one_list(array) for name, array in arrays.items()})
+
+
 def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Array:
     from duckanon.engines.tables.bounds import table_bounds
     from duckanon.engines.tables.released import Releases
@@ -404,11 +392,6 @@ def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Ar
 
 
 def _read(table: PublishedTable, packed: dict[str, Any]) -> Cells:
-    if packed["mixed"]:
-        raise InvalidInput(
-            f"The table '{table.tbl}' has two hierarchies over one dimension, which table_bounds does not read: give "
-            "its totals by each of them as a table of their own."
-        )
     if packed["cells"] is None:
         raise InvalidInput(f"The table '{table.tbl}' has no rows: there is nothing to bound.")
     cells = packed["cells"]

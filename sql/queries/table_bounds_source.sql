@@ -1,7 +1,8 @@
 -- One table of a call of table_bounds. functions/table_bounds.py fills in:
 --   $at      its number             $table   its name, a literal         $absent  NULL AS "<column>" for each of its columns
 --   $keys    its variables as k0, ..., by their numbers among all        $number  the number of a cell, as an aggregate
---   $most    of a suppressed table, how many columns of each list identify cells, as a CTE _dk_most_0, ...
+--   $used    of a suppressed table, which variables identify a cell of what levels, as a CTE _dk_used_0, ...
+--   $leveled its join with that
 _dk_source_$at AS (
   SELECT $taken FROM (
     FROM system.main.query_table($table)
@@ -10,7 +11,7 @@ _dk_source_$at AS (
   )
   WHERE (SELECT fine FROM _dk_checked)
 ),
-$most
+$used
 _dk_cells_$at AS MATERIALIZED (
-  SELECT $keys $number AS number, system.main.count(*) AS times FROM _dk_source_$at GROUP BY ALL
+  SELECT $keys $number AS number, system.main.count(*) AS times FROM _dk_source_$at$leveled GROUP BY ALL
 )

@@ -95,7 +95,7 @@ def test_what_tables_of_pairs_say_together_is_refused_of_sums(records: duckdb.Du
     ("change", "says"),
     [
         ("UPDATE made SET value = value + 1 WHERE row_level = 0 AND col_level = 0 AND by_level = [0]", "1 of the 34"),
-        ("UPDATE made SET by_level = [0, 0]", "in variables. If their hierarchy is a table of codes"),
+        ("UPDATE made SET by_level = [0, 0]", "each list in by. If their hierarchy is a table of codes"),
         ("UPDATE made SET by_level = [-1] WHERE by_level = [1]", "say how many columns identify a cell"),
         ("UPDATE made SET by_level = NULL WHERE by_level = [1]", "say how many columns identify a cell"),
         ("UPDATE made SET by_level = [1] WHERE by_level = [0]", "of the 82 cells neither"),
@@ -148,7 +148,7 @@ def test_codes_have_to_be_named(records: duckdb.DuckDBPyConnection) -> None:
         "CREATE TABLE codes AS FROM (VALUES ('x', 'w'), ('y', 'w'), ('z', NULL)) v(code, parent)"
     ).fetchall()
     made(records, "['kind'], ['sex'], hierarchies := {'kind': 'codes'}")
-    says = "If their hierarchy is a table of codes, name it, as in hierarchies := {'industry': 'industry_codes'}."
+    says = "If their hierarchy is a table of codes, name it in hierarchies."
     assert says in refused(records, publish(["kind", "sex"]))
 
 

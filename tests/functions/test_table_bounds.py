@@ -265,12 +265,42 @@ def test_codes_that_a_suppressed_table_lacks_are_refused(con: duckdb.DuckDBPyCon
             con.execute(f"FROM table_bounds([{one}])").fetchall()
 
 
-def test_two_hierarchies_over_one_dimension_are_refused(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute("CREATE TABLE people AS SELECT i % 4 AS c, i % 2 AS s, i % 4 // 2 AS m FROM range(40) r(i)").fetchall()
-    con.execute("CREATE TABLE hidden AS FROM suppress('people', ['s', 'c'], [], by := [['m', 'c']])").fetchall()
-    one = "{tbl: 'hidden', vars: ['s', 'c', 'm'], value: 'value', suppressed: 'suppressed'}"
-    with pytest.raises(duckdb.InvalidInputException, match="two hierarchies over one dimension, which table_bounds"):
-        con.execute(f"FROM table_bounds([{one}])").fetchall()
+@pytest.mark.parametrize(
+    ("rows", "cols", "by", "more"),
+    [
+        ("sc", "x", ["mc"], ""),
+        ("mc", "", ["sc", "x"], ""),
+        ("x", "mc", ["sc"], ""),
+        ("sc", "x", ["mc"], ", tables := [['c'], ['m', 'x']]"),
+    ],
+)
+def test_suppressed_tables_of_two_hierarchies_over_one_dimension(
+    con: duckdb.DuckDBPyConnection, rows: str, cols: str, by: list[str], more: str
+) -> None:
+    """The least and the largest of all records that have what is shown; each c is in an s and an m, one c is NULL."""
+    con.execute(
+        "CREATE TABLE people AS SELECT nullif(c, 3) AS c, c % 2 AS s, c // 2 AS m, x FROM "
+        "(SELECT i % 4 AS c, i // 4 % 2 AS x FROM range(13) r(i) WHERE i NOT IN (1, 7))"
+    ).fetchall()
+    call = f"suppress('people', {list(rows)}, {list(cols)}, by := {list(map(list, by))}, n := 2{more})"
+    con.execute(f"CREATE TABLE hidden AS FROM {call}").fetchall()
+    named = list(dict.fromkeys(rows + cols + "".join(by)))
+    one = f"{{tbl: 'hidden', vars: {named}, value: 'value', suppressed: 'suppressed'}}"
+    answer = con.execute(f"SELECT c, s, m, x, lower, upper FROM table_bounds([{one}], n := 11)").fetchall()
+    cells = [{"c": None if c == 3 else c, "s": c % 2, "m": c // 2, "x": x} for c in range(4) for x in (0, 1)]
+    worlds = np.array([np.bincount(at, minlength=8) for at in combinations_with_replacement(range(8), 11)])
+    hidden = con.execute("SELECT * FROM hidden")
+    names = [column[0] for column in hidden.description or ()]
+    for shown in (dict(zip(names, values, strict=True)) for values in hidden.fetchall()):
+        levels = [shown["row_level"], shown["col_level"], *shown["by_level"]]
+        used = {name for one, level in zip([rows, cols, *by], levels, strict=True) for name in one[: level or 0]}
+        held = worlds[:, [all(shown[name] == cell[name] for name in used) for cell in cells]].sum(axis=1)
+        worlds = worlds[held > 0 if shown["suppressed"] else held == shown["value"]]
+    expected = zip(worlds.min(axis=0).tolist(), worlds.max(axis=0).tolist(), strict=True)
+    assert {tuple(place): (low, high) for *place, low, high in answer} == {
+        tuple(cell.values()): ends for cell, ends in zip(cells, expected, strict=True) if ends[1]
+    }
+    assert any(low < high for *_, low, high in answer)
 
 
 def test_a_suppressed_table_leaves_what_its_audit_says(con: duckdb.DuckDBPyConnection) -> None:
