@@ -225,15 +225,18 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     listed = ", ".join([own] * bool(keys) + [f"{identifier(candidate.terms.suppressed or '')} AS _dk_hidden"])
     same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in names) or "true"
     unit = unit_of(candidate.policy.privacy_unit)
-    each = f"SELECT {', '.join([own] * bool(keys) + [f'{unit} AS u', f'{amount(candidate)} AS x'])} FROM {candidate.of}"
+    # A row that stands for several records is one contribution here: the largest that one of them can have.
+    records_of_row = "1" if candidate.count is None else identifier(candidate.count)
+    measured = [f"{unit} AS u", f"{amount(candidate)} AS x", f"{records_of_row} AS c"]
+    each = f"SELECT {', '.join([own] * bool(keys) + measured)} FROM {candidate.of}"
     if candidate.policy.privacy_unit is not None:
         by = ", ".join([*names, "u"])
-        each = f"SELECT {by}, system.main.sum(x) AS x FROM ({each}) GROUP BY {by}"
+        each = f"SELECT {by}, system.main.sum(x) AS x, 1 AS c FROM ({each}) GROUP BY {by}"
     made = ", ".join(
         [
             *names,
             f"{units_of('system.main.sum(x)', candidate)} AS s",
-            "system.main.count(*) FILTER (WHERE x > 0) AS n",
+            "system.main.sum(c) FILTER (WHERE x > 0) AS n",
             f"system.main.max({units_of('x', candidate)}, 2) AS top",
             # Not 0, as a hash may be, and 0 stands for nobody.
             f"coalesce(-1 - CAST(system.main.any_value(u) FILTER (WHERE x > 0) & {2**63 - 1} AS BIGINT), 0) AS owner",

@@ -154,10 +154,10 @@ def _check_read(asked: Mapping[str, Any], trees: Sequence[tuple[str, str]]) -> N
             "hierarchies are for labels of a k-anonymous table, and for codes of one with suppressed cells: leave "
             "value out, say suppressed, or leave hierarchies out."
         )
-    if asked["count"] is not None and (value is None or asked["key"] or asked["sum"] or asked["weight"]):
+    if asked["count"] is not None and (value is None or asked["key"] or asked["weight"]):
         raise InvalidInput(
-            "Rows that stand for several records are published as counts or shares of records, suppressed or not: "
-            "leave key, sum and weight out, or count."
+            "Rows that stand for several records are published as counts or shares of records, suppressed or not, or "
+            "as sums with suppressed cells: leave key and weight out, or count."
         )
 
 

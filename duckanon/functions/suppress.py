@@ -377,10 +377,10 @@ def _check_measure(asked: Mapping[str, Any]) -> None:
             "p% and dominance are rules for sums of contributions: name the column, as in value := 'turnover', "
             "or count records of contributors, as in unit := 'company'."
         )
-    if count is not None and (unit is not None or sums or asked["weight"] is not None):
+    if count is not None and (unit is not None or asked["weight"] is not None):
         raise InvalidInput(
-            "Rows that stand for several records do not tell who contributed what: leave count out, or leave out unit, "
-            "weight and rules other than 'threshold'."
+            "Rows that stand for several records do not tell whose they are: leave count out, or leave out unit and "
+            "weight."
         )
 
 

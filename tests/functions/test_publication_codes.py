@@ -111,7 +111,7 @@ def test_other_tables_and_other_codes_are_refused(firms: duckdb.DuckDBPyConnecti
 
 def test_codes_have_to_be_named_and_open(firms: duckdb.DuckDBPyConnection) -> None:
     plain = BY.replace(", hierarchies := {'industry': 'codes'}", "")
-    assert "name it, as in hierarchies := {'industry': 'industry_codes'}" in refused(firms, f"publish('made', {plain})")
+    assert "table of codes, name it in hierarchies" in refused(firms, f"publish('made', {plain})")
     other = BY.replace("{'industry': 'codes'}", "{'turnover': 'codes'}")
     assert 'hierarchies names "turnover"' in refused(firms, f"publish('made', {other})")
     firms.execute("CREATE TABLE closed AS FROM codes").fetchall()
@@ -285,13 +285,40 @@ def test_counts_of_records_beside_them(counted: duckdb.DuckDBPyConnection) -> No
     ).fetchall() == [(True,)]
 
 
+def test_sums_of_rows_that_stand_for_records(con: duckdb.DuckDBPyConnection) -> None:
+    """The threshold counts the records of rows, and for p% a row is one contribution."""
+    con.execute(
+        "CREATE TABLE parts AS SELECT a, b, i, 2 AS n, 100 AS v FROM range(3) r(a), range(3) s(b), range(12) t(i)"
+    )
+    con.execute(
+        "UPDATE parts SET n = 1, v = 3000 WHERE a = 0 AND b = 0; DELETE FROM parts WHERE a = 0 AND b = 0 AND i > 2"
+    )
+    con.execute("UPDATE parts SET v = 20000 WHERE a = 1 AND b = 1 AND i = 0").fetchall()
+    con.execute("SELECT protect('parts', epsilon := 1, public := ['a', 'b'], small := 4, k := 4)").fetchall()
+    terms = "variables := ['a', 'b'], value := 'value', suppressed := 'suppressed', sum := 'v', count := 'n'"
+    call = "suppress('parts', ['a'], ['b'], value := 'v', count := 'n', rule := {})"
+    for rule, shown in (("'p%'", 1), ("'threshold', n := 4", 1), ("'threshold', n := 3", 2)):
+        con.execute(f"CREATE OR REPLACE TABLE made AS FROM {call.format(rule)}").fetchall()
+        says = f"{shown} of its sums are shown that tell too much of one contributor"
+        assert says in refused(con, f"publish('made', {terms})")
+    both = "['p%', 'threshold'], n := 4"
+    con.execute(f"CREATE OR REPLACE TABLE made AS FROM {call.format(both)}").fetchall()
+    assert "is published" in said(con, f"publish('made', {terms})")
+    assert con.execute("SELECT sum, count FROM publications()").fetchall() == [("v", "n")]
+    candidate = "{tbl: 'made', vars: ['a', 'b'], value: 'value', suppressed: 'suppressed', sum: 'v', count: 'n'}"
+    audited = "SELECT bool_and(safe), max(at_risk) FROM release_audit('parts'{})"
+    assert con.execute(audited.format("")).fetchall() == [(True, 1)]
+    with pytest.raises(duckdb.InvalidInputException, match='sums of "v" are published already'):
+        con.execute(audited.format(f", candidate := {candidate}")).fetchall()
+
+
 @pytest.mark.parametrize(
     ("before", "call", "says"),
     [
         ("", "count := 'industry'", 'has no column "industry" of whole numbers'),
         ("UPDATE cells SET n = NULL WHERE half = 7", "count := 'n'", 'Column "n" holds NULL, negative numbers'),
         ("UPDATE cells SET n = -1 WHERE half = 7", "count := 'n'", 'Column "n" holds NULL, negative numbers'),
-        ("", "count := 'n', sum := 'half'", "Rows that stand for several records are published as counts"),
+        ("", "count := 'n', weight := 'half'", "Rows that stand for several records are published as counts"),
         (
             "SELECT protect('cells', epsilon := 1, privacy_unit := 'half', public := ['region'], population := 'c')",
             "count := 'n'",

@@ -153,6 +153,33 @@ def test_somebody_with_several_records_is_one_contributor(con: duckdb.DuckDBPyCo
     assert con.execute(call.format("unit := 'company'")).fetchall() == [("a",)]
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3), st.integers(0, 7)), min_size=1, max_size=3),
+    st.sampled_from(["p%", "dominance"]),
+)
+@settings(max_examples=many(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_of_several_records_are_as_sensitive_as_their_records_may_make_them(
+    con: duckdb.DuckDBPyConnection, rows: list[tuple[int, int, int]], rule: str
+) -> None:
+    """Beside all ways to share the value of each row between its records."""
+    con.execute("CREATE OR REPLACE TABLE t (place INTEGER, n INTEGER, v INTEGER)").fetchall()
+    con.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    options = {"p%": "p := 30, q := 60", "dominance": "contributors := 2, percent := 80"}[rule]
+    call = f"suppress('t', ['place'], [], value := 'v', count := 'n', rule := '{rule}', {options}, audit := true)"
+    for place, status in con.execute(f"SELECT place, status FROM {call}").fetchall():
+        inside = [
+            [one for one in product(range(v + 1), repeat=n) if sum(one) == v]
+            for at, n, v in rows
+            if place in (None, at)
+        ]
+        exposed = False
+        for shares in product(*inside):
+            first, second, *rest = [*sorted((x for row in shares for x in row), reverse=True), 0]
+            whole = first + second + sum(rest)
+            exposed |= 30 * first > 60 * sum(rest) if rule == "p%" else 100 * (first + second) > 80 * whole
+        assert (status == "primary") == exposed
+
+
 def test_keys_of_any_type(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
         "CREATE TABLE t AS SELECT (['low', 'high'])[1 + i % 2]::ENUM ('low', 'high') AS size, "
