@@ -531,11 +531,29 @@ class Guard:
         try:
             decided = self._decided(statement, parameters)
             self._affordable(decided.decision, decided.states)
-            return decided.decision
+            return self._with_unprepared(decided.decision, statement, parameters)
         except Refused as refused:
             return Decision([refused.step], None)
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
+
+    def _with_unprepared(self, decision: Decision, statement: object, parameters: Parameters) -> Decision:
+        """The decision with a sentence why what is prepared does not answer what is charged, where something is."""
+        charged = [step for _, step in self._unpaid(decision)]
+        if not charged:
+            return decision
+        admitted = admit(statement_text(statement))
+        catalog, releases, _ = self._catalog(admitted)
+        if not releases.preparations:
+            return decision
+        reasons: list[Callable[[], str]] = []
+        noting = replace(releases, unprepared=reasons.append)
+        decide(admitted, catalog, self._functions, noting, self._shared.now(), parameters)
+        told = " ".join(dict.fromkeys(reason() for reason in reasons))
+        if not told:
+            return decision
+        step = replace(charged[0], reason=f"{charged[0].reason} Not from prepared tables: {told}")
+        return replace(decision, steps=[step if one is charged[0] else one for one in decision.steps])
 
     def _decided(self, statement: object, parameters: Parameters) -> Decided:
         """As `_decide`; a decision that was made before and still holds is not made again.

@@ -78,7 +78,11 @@ class ByKeys(Plan):
 
     @cached_property
     def _where(self) -> Filtered:
-        """The keys are those that are shown, and those of all conditions, which say what is added up."""
+        return filtered(self._context, self._table, self._asked_keys, list(self._found.filter))
+
+    @property
+    def _asked_keys(self) -> list[Key]:
+        """Those that are shown, and those of all conditions, which say what is added up."""
         asked = [
             *self._found.filter,
             *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
@@ -86,7 +90,7 @@ class ByKeys(Plan):
         columns = {column for one in asked if self._is_of_keys(one) for column in columns_of(one)} | self._added_up
         keys = [key for _, _, keys in self._columns for key in keys]
         keys += [public_key(self._context, self._table, Column(0, one)) for one in sorted(columns)]
-        return filtered(self._context, self._table, list(dict.fromkeys(keys)), list(self._found.filter))
+        return list(dict.fromkeys(keys))
 
     def _check_named(self, hidden: Mapping[str, Key], database: str) -> None:
         """Raises NotOffered where a condition on a hidden key asks for values that its domain does not have.

@@ -62,6 +62,10 @@ _OF_SEVERAL = (
 _PLANNED = "What is prepared answers counts, sums and means of records by public columns with a domain, and shares."
 
 
+class _NothingPrepared(NotOffered):
+    """Of the table that a query reads there is nothing prepared."""
+
+
 def follows(context: RuleContext, node: Node, meant: Node | None = None) -> bool:
     """Replace a SELECT by the same over what follows from a preparation. Returns whether one has it.
 
@@ -141,7 +145,7 @@ def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
         if relation is not None:
             raise NotOffered(_OF_SEVERAL)
         if not context.releases.prepared(found.table):
-            raise NotOffered(OTHERWISE)
+            raise _NothingPrepared(OTHERWISE)
         return [Asked(grouped, found, LookingUp(core, found.table, found.table))]
     readings, refused = [], NotOffered(OTHERWISE)
     for one in counted_sources(context, block):
@@ -159,6 +163,8 @@ def _planned(context: RuleContext, query: Node, place: Node) -> Following | None
     """How a query follows; None where nothing prepared has it. place: where the query stands."""
     try:
         return _most_exact(context, query, place)
+    except _NothingPrepared:
+        return None
     except REFUSALS as no:
         why = no
     context.releases.not_prepared(lambda: _refused(context, place, why))
@@ -188,7 +194,7 @@ def _refused(context: RuleContext, node: Node, why: Exception) -> str:
 
 def _following(context: RuleContext, asked: Asked) -> list[Following]:
     """The answers to a query that follow, of each preparation the most exact one. Raises REFUSALS."""
-    refused: Exception = NotOffered(OTHERWISE)
+    refused: Exception = _NothingPrepared(OTHERWISE)
     found = []
     for one in context.releases.prepared(asked.read.table):
         try:
@@ -409,8 +415,10 @@ class Prepared(ByKeys):
     def _check(self) -> None:
         """Raises NotOffered unless one prepared table has all columns of the keys and conditions, for each number."""
         design = self.preparation.design
-        own = {design.keys.index(base.column) for base in self._bases if base.column in self._columns_of}
-        if len(own) != len(self._bases) or self._where.filters:
+        missing = [base.column for base in self._bases if base.column not in self._columns_of]
+        if missing:
+            raise self._not_in_a_table(missing)
+        if self._where.filters:
             raise NotOffered(OTHERWISE)
         if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
             raise NotOffered(OTHERWISE)
@@ -425,8 +433,17 @@ class Prepared(ByKeys):
             says = None if number is None or getattr(measure, "missing", False) else number.column
             self._read.check_found([base.column for base in self._bases], says)
             wanted = {*self.question.with_number(measure)}
-            if not any(wanted <= {*table} for table in self.preparation.design.tables):
-                raise NotOffered(OTHERWISE)
+            if not any(wanted <= {*table} for table in design.tables):
+                names = [*design.keys, *(number.column for number in design.numbers)]
+                raise self._not_in_a_table([names[at] for at in sorted(wanted)])
+
+    def _not_in_a_table(self, columns: Sequence[str]) -> NotOffered:
+        """Why no prepared table will do. columns: those that none has together."""
+        if self._context.bound.opened or self._looked_up:
+            # The names of columns that are looked up are no names in the statement.
+            return NotOffered(OTHERWISE)
+        named = f"{', '.join(columns[:_MOST_NAMED])}{' and others' if len(columns) > _MOST_NAMED else ''}"
+        return NotOffered(f"No prepared table has {named}{' together' if len(columns) > 1 else ''}.")
 
     @property
     def open_ended(self) -> dict[str, Key]:

@@ -7,16 +7,17 @@ asked anew; so are shares. Which questions were answered is public, and all that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import combinations, product
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.releases import layout
 from duckanon.releases.aggregates_plan import Plan
-from duckanon.releases.key_filters import placed
+from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.keyed_aggregates import OTHERWISE, ByKeys, asked_of, is_named
 from duckanon.releases.measures import Measure, Sums, shared
 from duckanon.releases.mechanisms import forms
@@ -28,9 +29,13 @@ from duckanon.releases.statistics import answer_column
 from duckanon.rewrite.algebra.expressions import Expr, rebuilt
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.normalize.grouped import Grouped, Over
 from duckanon.rewrite.recognize.findings import Aggregates
 from duckanon.rewrite.rule_context import RuleContext
+
+# With more conditions on keys the stored answer has none or all of them itself.
+_MOST_SPLIT = 4
 
 
 def follows(context: RuleContext, node: Node) -> bool:
@@ -40,9 +45,9 @@ def follows(context: RuleContext, node: Node) -> bool:
         return False
     grouped, found = asked
     stored = {fold(one): one for one in context.columns(found.table)}
-    for counted in (False, True):
+    for before, counted in product(_splits(context, found), (False, True)):
         try:
-            plan = Part(context, found, grouped, counted=counted)
+            plan = Part(context, found, grouped, before, counted=counted)
             day = context.releases.drawn(plan.question)
             if day is None or not plan.is_part or _is_stored(context, found, grouped):
                 continue
@@ -52,6 +57,22 @@ def follows(context: RuleContext, node: Node) -> bool:
         _settle(context, node, plan, new, day)
         return True
     return False
+
+
+def _splits(context: RuleContext, found: Aggregates) -> Iterator[frozenset[Expr]]:
+    """Which of the conditions on keys the stored answer may have itself: none, or some, or all where they are many."""
+    known = _known(context, found)
+    on_keys = [one for one in in_order(found.filter) if columns_of(one) <= known]
+    for many in range(len(on_keys) + 1) if len(on_keys) <= _MOST_SPLIT else (0, len(on_keys)):
+        yield from map(frozenset, combinations(on_keys, many))
+
+
+def _known(context: RuleContext, found: Aggregates) -> frozenset[str]:
+    """The folded columns whose values are known, by a domain or since they were found."""
+    protected = context.protected(found.table)
+    public = {fold(column) for column in (*protected.policy.public, *protected.policy.hierarchy)}
+    keys = {column: key for column in public if (key := key_of(protected, column)) is not None}
+    return frozenset(column for column, key in keys.items() if key.sought is None)
 
 
 def _is_stored(context: RuleContext, found: Aggregates, grouped: Grouped) -> bool:
@@ -82,16 +103,15 @@ def _shown(at: int) -> str:
 class Part(ByKeys):
     """How a query is a part of an answer by all its keys and the columns of its conditions.
 
-    counted: whether that answer has counts of records beside sums. They cost nothing: all come from the same totals.
+    before: the conditions of WHERE that the answer has itself. counted: whether it has counts of records beside sums.
+    They cost nothing: all come from the same totals.
     """
 
-    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped, *, counted: bool) -> None:
-        self._counted_too = counted
-        protected = context.protected(found.table)
-        public = {fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)}
-        keys = {one: key for one in public if (key := key_of(protected, one)) is not None}
-        known = {one for one, key in keys.items() if key.sought is None}
-        super().__init__(context, found, grouped, frozenset(known))
+    def __init__(
+        self, context: RuleContext, found: Aggregates, grouped: Grouped, before: frozenset[Expr], *, counted: bool
+    ) -> None:
+        self._before, self._counted_too = before, counted
+        super().__init__(context, found, grouped, _known(context, found))
         self._check_found()
         if any(statistic.name not in ("records", "sum", "avg") for statistic in self._statistics):
             raise NotOffered(OTHERWISE)
@@ -145,12 +165,23 @@ class Part(ByKeys):
     def _hidden(self) -> bool:
         """Whether it is another question than the one that would be asked anew."""
         shown = {key for _, _, keys in self._columns for key in keys}
-        return shown != set(self._bases) or bool(self._where.domain_filters)
+        return shown != set(self._bases) or bool(self._where.on_keys)
+
+    @cached_property
+    def _where(self) -> Filtered:
+        """The conditions that the answer has itself, and as `on_keys` those that say which of its cells are meant."""
+        context, table, asked = self._context, self._table, self._found.filter
+        after = filtered(context, table, self._asked_keys, [one for one in asked if one not in self._before])
+        before = filtered(context, table, after.keys, [one for one in asked if one in self._before])
+        return replace(before, filters=[*before.filters, *after.filters], on_keys=after.on_keys)
 
     @cached_property
     def _is_grouped(self) -> bool:
         """The answer has its cells by the keys themselves."""
         return False
+
+    def _is_of_keys(self, condition: Expr) -> bool:
+        return condition not in self._before and super()._is_of_keys(condition)
 
     def _families(self) -> tuple[tuple[str, ...], ...]:
         """There are no conditions on records but those that all statistics have."""
@@ -167,7 +198,9 @@ class Part(ByKeys):
         return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, self._where.filters),
             keys=self._bases,
+            domain_filters=self._where.domain_filters,
             measures=self._shared(self._measures.all),
+            of_keys=self._where.of_keys,
         )
 
     def _shared(self, measures: Sequence[Measure]) -> tuple[tuple[Measure, Fraction], ...]:
@@ -220,9 +253,15 @@ class Part(ByKeys):
         """Where the conditions come after a sample of a unit's records."""
         if not self._hidden:
             return ""
+        outside = " Records whose values in a condition are outside of the columns' domains do not count."
         if self.question.privacy_unit is None:
-            return " Records whose values in a condition are outside of the columns' domains do not count."
-        return (
-            f" Of each {self._policy.unit_in_words} a sample of {self._policy.contributions} counts, picked before the "
-            "conditions on keys. Records whose values in a condition are outside of the columns' domains do not count."
-        )
+            return outside
+        picked = f"a sample of {self._policy.contributions} counts, picked before the conditions on {self._asked_of}."
+        return f" Of each {self._policy.unit_in_words} {picked}{outside}"
+
+    @property
+    def _asked_of(self) -> str:
+        """The columns whose conditions say which cells are meant, in words; nothing of the text of a view or macro."""
+        asked = frozenset().union(*map(columns_of, (*self._where.on_keys, *self._key_conditions)))
+        named = [key.column for key in self._bases if fold(key.column) in asked]
+        return "keys" if self._context.bound.opened else " and ".join(named)

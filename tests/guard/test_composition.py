@@ -22,6 +22,8 @@ from duckanon.releases.paid_questions import PaidQuestion
 from tests.amounts import sampled
 from tests.guard.residents import analyst, make, refused, run, seen, spent
 
+OLDER = "SELECT count(*) FROM persons WHERE age > 30"
+BETWEEN = "SELECT count(*) FROM persons WHERE age BETWEEN 30 AND 40"
 AGED = "SELECT count(*) FROM persons WHERE age = 30"
 BY = "SELECT state, dx, count(*) AS n FROM persons GROUP BY state, dx ORDER BY ALL"
 CALL = "FROM dp_group_sizes('persons', 'household', ['state', 'county'], epsilon := 1, max_size := 5) ORDER BY ALL"
@@ -38,7 +40,7 @@ SIZES = (
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyst, Analyst]]:
     """Two analysts who collude. The first has asked; the second words it otherwise."""
     with analyst(make(tmp_path_factory.mktemp("rich") / "x.duckdb", epsilon="9000")) as one, one.cursor() as two:
-        run(one, AGED, BY, CALL, SIZES)
+        run(one, AGED, BY, CALL, SIZES, OLDER, BETWEEN)
         yield one, two
 
 
@@ -63,6 +65,12 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyst, An
         (AGED, "SELECT sum((age = 30)::INTEGER) FROM persons"),
         (AGED, "SELECT sum(1) FROM persons WHERE age = 30"),
         (AGED, "SELECT n FROM aged(30)"),
+        (AGED, "SELECT count(*) FROM persons WHERE 30 = age"),
+        (AGED, "SELECT count(*) FROM persons WHERE age IN (30)"),
+        (OLDER, "SELECT count(*) FROM persons WHERE 30 < age"),
+        (BETWEEN, "SELECT count(*) FROM persons WHERE age >= 30 AND age <= 40"),
+        (BETWEEN, "SELECT count(*) FROM persons WHERE 40 >= age AND 30 <= age"),
+        (BETWEEN, "SELECT count(*) FILTER (WHERE age >= 30 AND age <= 40) FROM persons"),
         (AGED, "/* again */ SELECT (SELECT count(*) FROM persons WHERE age = 30) AS n"),
         (AGED, "SELECT 1 * n FROM (SELECT count(*) AS n FROM persons WHERE age = 30)"),
         (AGED, "SELECT count(*) FROM persons WHERE age = 30 HAVING count(*) > -999"),

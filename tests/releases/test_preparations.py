@@ -719,3 +719,29 @@ def test_a_linked_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert sorted(found) == [pytest.approx(one) for one in sorted(expected)]
     assert reason.startswith("Free: it follows")
     assert "a sample of 4 counts" in reason
+
+
+CHARGED = {
+    "SELECT state, count(*) FROM persons WHERE income > 3 GROUP BY state": "prepared tables: `income > 3` cannot be",
+    "SELECT sex, age, count(*) FROM persons GROUP BY ALL": "No prepared table has age, sex together.",
+    "SELECT state, sum(score) FROM persons GROUP BY state": "No prepared table has state, score together.",
+    "SELECT median(income) FROM persons": "Not from prepared tables: `median(income)` cannot",
+}
+
+
+@pytest.mark.parametrize(("sql", "why"), CHARGED.items())
+def test_it_is_said_why_what_is_prepared_does_not_answer(sql: str, why: str, made: Path) -> None:
+    with duckanon.connect(made, role="analyst") as con:
+        step = con.explain(sql).steps[0]
+        assert step.drawn is None
+        assert why in step.reason
+        con.execute(sql).fetchall()
+        assert "prepared" not in con.explain(sql).steps[0].reason
+
+
+def test_where_nothing_is_prepared_nothing_is_said_of_it(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(RECORDS).fetchall()
+        con.execute(POLICY.format(unit="")).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        assert all("prepared" not in con.explain(sql).steps[0].reason for sql in CHARGED)

@@ -18,6 +18,9 @@ from tests.releases.test_preparations import POLICY, RECORDS, UNIT, no_noise, ro
 EARLIER = (
     "SELECT state, sex, count(*) FROM persons GROUP BY ALL",
     "SELECT state, sick, count(*), sum(income) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
+    "SELECT state, count(*) FROM persons WHERE sick GROUP BY state",
+    "SELECT state, count(*) FROM persons WHERE state <> 'GA' AND NOT sick GROUP BY state",
+    "SELECT count(*), sum(income) FROM persons WHERE state = 'NY'",
 )
 PARTS = (
     "SELECT state, count(*) FROM persons WHERE sex = 'f' GROUP BY state",
@@ -28,12 +31,23 @@ PARTS = (
     "SELECT state, sum(income), avg(income), count(*) FROM persons WHERE sick AND score IS NOT NULL GROUP BY state",
     "SELECT state, sick, sum(income) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
     "SELECT state, avg(income) FROM persons WHERE NOT sick AND score IS NOT NULL GROUP BY state",
+    # Some of the conditions were asked before, and others say which of its cells are meant.
+    "SELECT count(*) FROM persons WHERE sick AND state = 'GA'",
+    "SELECT state, count(*) FROM persons WHERE state >= 'H' AND sick GROUP BY state",
+    "SELECT count(*) FROM persons WHERE sick AND state IN ('NY') AND 'GA' < state",
+    "SELECT count(*) FROM persons WHERE NOT sick AND state <> 'GA' AND state = 'NY'",
+    "SELECT avg(income) FROM persons WHERE 'NY' = state",
 )
 # Several cells a row would be wider than a new answer; others are by other columns, or of other records.
 OTHERS = (
     "SELECT state, count(*) FROM persons GROUP BY state",
     "SELECT count(*) FROM persons",
     "SELECT count(*) FROM persons WHERE sex = 'f'",
+    "SELECT count(*) FROM persons WHERE sick",
+    "SELECT count(*) FROM persons WHERE NOT sick AND state = 'NY'",
+    "SELECT count(*) FROM persons WHERE sick AND state = 'NY' AND income > 3",
+    # A number's count has the noise of two measurements where its sum has that of one.
+    "SELECT state, sick, count(income) FROM persons WHERE score IS NOT NULL GROUP BY ALL",
     "SELECT sex, count(*) FROM persons WHERE state <> 'GA' GROUP BY sex",
     "SELECT state, count(*) FROM persons WHERE sex = 'f' AND age > 22 GROUP BY state",
     "SELECT state, count(*) FROM persons WHERE sex = 'f' AND income > 3 GROUP BY state",
@@ -123,7 +137,15 @@ def test_the_cut_is_named(tmp_path: Path) -> None:
     with duckanon.connect(made(tmp_path, UNIT), role="analyst") as con:
         con.execute(EARLIER[0]).fetchall()
         reason = con.explain(PARTS[0]).steps[0].reason
-        assert "Of each pid a sample of 2 counts, picked before the conditions on keys." in reason
+        assert "Of each pid a sample of 2 counts, picked before the conditions on sex." in reason
+        assert "picked before" not in con.explain(EARLIER[0]).steps[0].reason
+
+
+def test_a_condition_that_the_answer_has_is_none_after_the_cut(tmp_path: Path) -> None:
+    with duckanon.connect(made(tmp_path, UNIT), role="analyst") as con:
+        con.execute(EARLIER[2]).fetchall()
+        reason = con.explain(PARTS[8]).steps[0].reason
+        assert "Of each pid a sample of 2 counts, picked before the conditions on state." in reason
 
 
 def test_another_edition_has_none(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ TIME = f"c{KINDS.index('TIMESTAMP')}a"
 TEXT, NUMBER, TRUTH, DAY, MOOD = (f"c{KINDS.index(kind)}a" for kind in ("VARCHAR", "INTEGER", "BOOLEAN", "DATE", ENUM))
 ADMITTED = {
     f"{NUMBER} = 3": "(\"{n}\" = CAST('3' AS INTEGER))",
-    f"3.0 < {NUMBER}": "(CAST('3' AS INTEGER) < \"{n}\")",
+    f"3.0 < {NUMBER}": "(\"{n}\" > CAST('3' AS INTEGER))",
     f"{NUMBER} = '3'": "(\"{n}\" = CAST('3' AS INTEGER))",
     f"{NUMBER} = 3::BIGINT": "(\"{n}\" = CAST('3' AS INTEGER))",
     f"{NUMBER} NOT IN (1, -2, NULL)": (

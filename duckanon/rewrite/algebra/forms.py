@@ -10,6 +10,7 @@ from duckanon.rewrite.algebra.expressions import (
     FALSE,
     NULL,
     TRUE,
+    Aggregate,
     And,
     Argument,
     Arithmetic,
@@ -17,6 +18,7 @@ from duckanon.rewrite.algebra.expressions import (
     Boolean,
     Cast,
     Coalesce,
+    Column,
     Comparator,
     Comparison,
     Expr,
@@ -27,6 +29,7 @@ from duckanon.rewrite.algebra.expressions import (
     Is,
     Like,
     Negative,
+    Nested,
     Not,
     Null,
     Nullif,
@@ -34,8 +37,13 @@ from duckanon.rewrite.algebra.expressions import (
     Operator,
     Or,
     Round,
+    Star,
     TypeName,
+    Unclear,
+    Window,
+    WindowFunction,
     Word,
+    walk,
 )
 
 # Arguments by sqlglot's names: `this` first, then the others in alphabetical order.
@@ -51,6 +59,9 @@ _COMPARATORS: Mapping[str, Comparator] = {
     "NullSafeEQ": "IS NOT DISTINCT FROM",
     "NullSafeNEQ": "IS DISTINCT FROM",
 }
+# Comparisons that mean the same with their sides exchanged; the others stay as they are.
+_TURNED: Mapping[Comparator, Comparator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_READING = (Column, Star, Aggregate, Window, WindowFunction, Nested, Unclear)
 _OPERATORS: Mapping[str, Operator] = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "//", "Mod": "%"}
 _CLASSES = {sign: kind for kind, sign in (*_COMPARATORS.items(), *_OPERATORS.items())}
 
@@ -147,7 +158,7 @@ def _in(arguments: Arguments) -> Expr | None:
             parts, others = parts_of_tuple(operand), [parts_of_tuple(value) for value in values]
             if parts and all(len(one) == len(parts) for one in others):
                 return reduce(Or, (_same(parts, one) for one in others))
-            return In(operand, values)
+            return Comparison("=", operand, values[0]) if len(values) == 1 else In(operand, values)
     return None
 
 
@@ -165,14 +176,20 @@ def _same(parts: tuple[Expr, ...], others: tuple[Expr, ...]) -> Expr:
 
 
 def _compared(sign: Comparator, arguments: Arguments) -> Expr | None:
-    """A comparison, of tuples by = and <> part by part."""
+    """A comparison, of tuples by = and <> part by part. What is compared with a constant stands on the left."""
     found = _two(partial(Comparison, sign), arguments)
     if not isinstance(found, Comparison):
         return found
     left, right = parts_of_tuple(found.left), parts_of_tuple(found.right)
-    if not left or len(left) != len(right) or sign not in ("=", "<>"):
-        return found
-    return _same(left, right) if sign == "=" else Not(_same(left, right))
+    if left and len(left) == len(right) and sign in ("=", "<>"):
+        return _same(left, right) if sign == "=" else Not(_same(left, right))
+    is_turned = not _reads(found.left) and _reads(found.right)
+    return Comparison(_TURNED.get(sign, sign), found.right, found.left) if is_turned else found
+
+
+def _reads(expr: Expr) -> bool:
+    """Whether an expression has something else than constants in it."""
+    return any(isinstance(one, _READING) for one in walk(expr))
 
 
 def _between(arguments: Arguments) -> Expr | None:

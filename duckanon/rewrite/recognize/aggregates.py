@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeGuard
 
 from duckanon.rewrite.algebra.aggregates import SHOWING
 from duckanon.rewrite.algebra.constants import NotTotal, folded, type_name
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
+    Between,
     Case,
     Cast,
     Column,
+    Comparison,
+    Constant,
     Expr,
     Is,
     Nested,
@@ -23,6 +27,7 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     walk,
 )
+from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.relations import Block, Source, Table, is_protected
 from duckanon.rewrite.algebra.rows import is_clean, is_closed, watched
@@ -76,11 +81,26 @@ def aggregates(block: Block) -> Aggregates | Unanswered | str:
         table=block.sources[0].relation.name,
         tables=watched(block),
         sources=block.sources,
-        filter=block.where,
+        filter=_ranged(block.where),
         node=block.node,
         keys=keys,
         statistics=tuple(statistics),
     )
+
+
+def _ranged(where: frozenset[Expr]) -> frozenset[Expr]:
+    """Conditions with `a BETWEEN 1 AND 5` for `a >= 1` and `a <= 5`, so that both spellings are one question."""
+    low, high = ({one.left: one for one in in_order(where) if _is_bound(one, sign)} for sign in (">=", "<="))
+    both = [(low[column], high[column]) for column in low.keys() & high.keys()]
+    ranges = (Between(least.left, least.right, most.right) for least, most in both)
+    return where.difference(*both).union(ranges) if both else where
+
+
+def _is_bound(condition: Expr, sign: str) -> TypeGuard[Comparison]:
+    match condition:
+        case Comparison(operator, Column(), Constant() | Cast(Constant())):
+            return operator == sign
+    return False
 
 
 def _several(block: Block) -> str:
