@@ -7,7 +7,6 @@ Keys and conditions divide records into cells, by domains and bounds alone. In e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import cached_property
 
 from duckanon.catalog.names import TableName, fold, quoted
@@ -17,7 +16,7 @@ from duckanon.releases.exclusions import excludes
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.measures import Number
 from duckanon.releases.noise import columns_of
-from duckanon.releases.numbers import rounding
+from duckanon.releases.numbers import rounding, step_in_words
 from duckanon.releases.plan_conditions import COVARIANCE, SUMMED
 from duckanon.releases.plan_measures import PlannedMeasures
 from duckanon.releases.statistics import (
@@ -235,8 +234,8 @@ class Plan(PlannedMeasures):
         types = {quantity.identity: quantity.type for quantity in self._measured_quantities}
         measured = [*self._measures.sums.items(), *self._measures.quantiles.items()]
         numbers = [(one.number, types[of]) for of, one in measured]
-        found = [one for one, kind in numbers if rounding(one, kind)]
-        told = ", ".join(f"{self._called(one)} to steps of {float(Fraction(one.step)):.6g}" for one in found)
+        found = [(one, kind) for one, kind in numbers if rounding(one, kind)]
+        told = ", ".join(f"{self._called(one)} to steps of {step_in_words(one, kind)}" for one, kind in found)
         return f" Values are rounded: {told}." if told else ""
 
     def _called(self, number: Number) -> str:

@@ -26,9 +26,10 @@ from duckanon.rewrite.algebra.bounds import (
     bounded,
     centred_product,
     grid,
+    known,
     whole,
 )
-from duckanon.rewrite.algebra.constants import ZONED, in_sql
+from duckanon.rewrite.algebra.constants import NUMBER, ZONED, in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import part_of_time, written
 from duckanon.rewrite.algebra.ranges import Range
@@ -64,6 +65,24 @@ def rounding(number: Number, kind: str) -> Fraction:
     own = own_step(kind)
     exact = own is not None and (own / step).denominator == 1 and (low / own).denominator == 1
     return Fraction(0) if exact else step / 2
+
+
+def step_in_words(number: Number, kind: str) -> str:
+    """In days or hours where it is of moments."""
+    step = Fraction(number.step)
+    return str(_MOMENTS[kind][0] * int(step)).removesuffix(", 0:00:00") if kind in _MOMENTS else f"{float(step):.6g}"
+
+
+def moment(steps: str, kind: str) -> str:
+    """The moment of a type that is so many of its units after the start of 1970, as SQL. steps: a DOUBLE, as SQL."""
+    if kind == "DATE":
+        return f"(DATE '1970-01-01' + CAST({steps} AS INTEGER))"
+    return f"({_written(datetime(1970, 1, 1), kind)} + to_microseconds(CAST({steps} AS BIGINT)))"
+
+
+def is_moment(kind: str) -> bool:
+    """Whether a type is one of dates or times."""
+    return kind in _MOMENTS
 
 
 def _written(moment: datetime, kind: str) -> str:
@@ -113,7 +132,7 @@ class Columns:
         """Raises NotOffered where none are declared that a sum can have."""
         kind = self.types.get(fold(column), "")
         if not is_number(kind):
-            raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
+            raise NotOffered("Sums and means are told of columns of numbers, quantiles of dates and times too.")
         declared = self._declared(column)
         if declared is None:
             raise self._unbounded(column, "[least, largest]")
@@ -262,9 +281,9 @@ class Quantity:
 
     @property
     def words(self) -> str:
-        """Its bounds and its step; empty for a column, whose bounds the policy has."""
+        """Its bounds and its step; empty for a column, whose bounds the policy has, and for moments."""
         of = self.computed
-        if of is None:
+        if of is None or of.kind != NUMBER:
             return ""
         return f"{self.shown}: {amount(of.least)} to {amount(of.largest)} by {amount(of.step)}"
 
@@ -279,6 +298,16 @@ def quantity(columns: Columns, operand: Expr, shown: str) -> Quantity:
     if found.high - found.low > MOST_STEPS:
         raise NotBounded(TOO_FINE)
     return Quantity(_identity(found), found.type, shown, columns, found)
+
+
+def ranked(columns: Columns, operand: Expr, shown: str) -> Quantity:
+    """What a quantile is of: moments too. Otherwise as `quantity`."""
+    if isinstance(operand, Column) and not is_moment(columns.types.get(operand.name, "")):
+        return quantity(columns, operand, shown)
+    found = known(operand, columns)
+    if found.kind == NUMBER:
+        return quantity(columns, operand, shown)
+    return Quantity(_identity(found), found.kind, shown, columns, found)
 
 
 def _identity(found: Bounded) -> tuple[bool, str]:

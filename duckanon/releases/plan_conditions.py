@@ -16,7 +16,7 @@ from duckanon.releases import layout
 from duckanon.releases.exclusions import excludes
 from duckanon.releases.layout import Event, combinations
 from duckanon.releases.noise import NotOffered, all_of, columns_of, not_dropped
-from duckanon.releases.numbers import CentredProduct, Columns, Quantity, product, quantity
+from duckanon.releases.numbers import CentredProduct, Columns, Quantity, product, quantity, ranked
 from duckanon.releases.plan_keys import PlannedKeys
 from duckanon.releases.statistics import Mean, Spread, Sum, answer_column
 from duckanon.releases.within_units import Derived
@@ -238,7 +238,8 @@ class PlannedConditions(PlannedKeys):
         """What statistics of numbers are of."""
         asked = [statistic for statistic in self._statistics if statistic.name in (*SUMMED, COVARIANCE, "quantile")]
         operands = [(one, of) for one in asked for of in (one.operand, one.other) if of is not None]
-        return {of: self._made(one, of, partial(quantity, self._numbers, of, self._shown(of))) for one, of in operands}
+        read = {one: ranked if one.name == "quantile" else quantity for one, _ in operands}
+        return {of: self._made(one, of, partial(read[one], self._numbers, of, self._shown(of))) for one, of in operands}
 
     @cached_property
     def _products(self) -> dict[tuple[Expr, Expr], CentredProduct]:

@@ -21,7 +21,7 @@ from duckanon.engines.quantiles import Choice
 from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.margins import rounded
 from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
-from duckanon.releases.numbers import rounding
+from duckanon.releases.numbers import is_moment, moment, rounding
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.normalize.grouped import NotFollowed
@@ -418,13 +418,16 @@ class Quantile(Told):
     @property
     def value(self) -> str:
         column = self.found.columns[str(self.asked.place)]
-        return f"CAST(max({answer_column(column)}){self.cells.only(self.asked.where)} AS {self._result})"
+        steps = f"max({answer_column(column)}){self.cells.only(self.asked.where)}"
+        return f"CAST({moment(steps, self.type) if is_moment(self.type) else steps} AS {self._result})"
 
     @property
     def _result(self) -> str:
         node, kind = self.node, self.asked.type or self.type
-        discrete = isinstance(node, exp.PercentileDisc | exp.ApproxQuantile) or "quantile_disc" in sql(node).lower()
-        return kind if discrete or not (kind in WHOLE or kind == "DOUBLE") else "DOUBLE"
+        if isinstance(node, exp.PercentileDisc | exp.ApproxQuantile) or "quantile_disc" in sql(node).lower():
+            return kind
+        # Between two dates lie moments.
+        return "TIMESTAMP" if kind == "DATE" else "DOUBLE" if kind in WHOLE or kind == "DOUBLE" else kind
 
 
 def in_words(found: Sequence[Told], named: Callable[[Node], str] = sql, *, has_totals: bool) -> str:

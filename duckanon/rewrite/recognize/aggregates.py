@@ -153,7 +153,7 @@ def _unanswered(expr: Expr) -> Unanswered | str:
             columns,
             (f"quantile_cont({{}}, {'0.01' if expr.name == 'min' else '0.99'})",),
             keys=("{}", "date_trunc('month', {})"),
-            otherwise="quantiles are of numbers with bounds, which the steward may declare",
+            otherwise="quantiles are of numbers, dates and times with bounds, which the steward may declare",
         )
     if expr.name in SHOWING or expr.name in ("bool_or", "bool_and"):
         return f"This shows something of single records. Told with noise are {_TOLD}: ask for one of these."
