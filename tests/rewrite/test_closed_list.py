@@ -32,6 +32,13 @@ CALLS = {
     **{name: [f"{name}({{}})", f"{name}({{}}, 'a7')"] for name in ("trim", "ltrim", "rtrim")},
     **{name: [f"{name}({{}}, 'a')", f"{name}({{}}, '')"] for name in ("starts_with", "ends_with", "contains")},
     **{name: [f"{name}({{}}, {many})" for many in (0, 1, -1, 1_000_000)] for name in ("left", "right")},
+    "glob": ["{} GLOB '*[a-c7]?'", "{} GLOB '[!'", "{} GLOB ''"],
+    "like_escape": ["{} LIKE 'a!_%' ESCAPE '!'", "{} NOT LIKE '%!!' ESCAPE '!'", "{} LIKE '_' ESCAPE '%'"],
+    "ilike_escape": ["{} ILIKE 'A!_%' ESCAPE '!'", "{} NOT ILIKE '%!!' ESCAPE '!'"],
+    "regexp_matches": ["regexp_matches({}, '^[a-z]+\\d{{1,3}}|x$')", "regexp_matches({}, 'A', 'i')"],
+    "regexp_full_match": ["regexp_full_match({}, '.*(a|b)*?')", "{} SIMILAR TO '[^a]*'", "{} NOT SIMILAR TO 'a?'"],
+    "strpos": ["strpos({}, 'a')", "instr({}, '')", "position('7' IN {})"],
+    "split_part": [f"split_part({{}}, '{by}', {part})" for by in ("a", "") for part in (1, 2, -1)],
     "substring": [f"substring({{}}, {part})" for part in ("1", "0, 2", "-2", "-1000000, 1000000", "3, 0")],
     "date_trunc": [
         f"date_trunc('{unit}', {{}})"
@@ -105,6 +112,10 @@ _ON_THE_PAGE = {
     "CAST(x AS DATE)",
     "CAST(x AS TIMESTAMP)",
     "^@",
+    "LIKE",
+    "ESCAPE",
+    "GLOB",
+    "SIMILAR TO",
 }
 
 
@@ -116,7 +127,12 @@ def test_the_list_is_what_is_tried() -> None:
 def test_the_list_is_what_the_page_lists() -> None:
     table = PAGE.read_text(encoding="utf-8").split("| functions of | allowed |", 1)[1].split("\n\n", 1)[0]
     told = set(re.findall(r"`([^`]+)`", table)) - {"extract", "date_part"} - _ON_THE_PAGE
-    assert told == set(FUNCTIONS) - {"neg"} | {"date_diff", "date_sub", "age", "time_bucket"}
+    assert told == set(FUNCTIONS) - {"neg", "glob", "like_escape", "ilike_escape"} | {
+        "date_diff",
+        "date_sub",
+        "age",
+        "time_bucket",
+    }
 
 
 def value(name: str, at: int) -> str | None:

@@ -152,6 +152,14 @@ def _like(ignores_case: bool, arguments: Arguments) -> Expr | None:
     return None
 
 
+def _like_escaped(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Like(operand, pattern, negated, ignores_case), "expression": Expr() as escape}:
+            found = Function("ilike_escape" if ignores_case else "like_escape", (operand, pattern, escape))
+            return Not(found) if negated else found
+    return None
+
+
 def _in(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand, "expressions": tuple(values)} if len(arguments) == 2:
@@ -263,6 +271,7 @@ _READERS: Mapping[str, Callable[[Arguments], Expr | None]] = {
     "Between": _between,
     "Like": partial(_like, False),
     "ILike": partial(_like, True),
+    "Escape": _like_escaped,
     "Neg": partial(_one, Negative),
     **{kind: partial(_two, partial(Arithmetic, sign)) for kind, sign in _OPERATORS.items()},
     "Cast": partial(_cast, False),

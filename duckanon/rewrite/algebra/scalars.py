@@ -37,6 +37,7 @@ from duckanon.rewrite.algebra.expressions import (
     Word,
 )
 from duckanon.rewrite.algebra.moments import Duration, read_offset, read_timestamp, zone_of
+from duckanon.rewrite.algebra.patterns import is_escaped, is_regular
 from duckanon.rewrite.algebra.total import EARLIEST, LATEST, LISTED, Scalar, builtin, within_years
 from duckanon.rewrite.allowed import FUNCTIONS as ALLOWED
 from duckanon.rewrite.instead import not_called
@@ -679,6 +680,42 @@ def _part_of_text(name: str, least: int, most: int) -> _Function:
     return written
 
 
+def _split_part(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    """The part of a text with a number, between constant separators."""
+    separator, number = _given(rest) if len(rest) == 2 else (None, None)
+    at = number.value if number is not None and number.kind in (NUMBER, *WHOLE) else None
+    if separator is None or not isinstance(at, Fraction) or at.denominator != 1 or not 1 <= abs(at) <= _LONGEST:
+        raise NotTotal("split_part takes a constant separator, and the number of a part, which is not 0.")
+    return Scalar(builtin("split_part", *_texts(one, [separator], 1), str(int(at))), "VARCHAR")
+
+
+def _matching(name: str) -> _Function:
+    """Whether a text has or is what a regular expression describes, with options or none."""
+
+    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        texts, given = _texts(one, rest, 2), [str(each.value) for each in _given(rest)]
+        if not given or not is_regular(given[0]) or not set("".join(given[1:])) <= {*"cims"}:
+            raise NotTotal(
+                f"{name} takes a constant regular expression of characters, classes, groups, alternatives, anchors and "
+                "repetitions, and options of c, i, m and s."
+            )
+        return Scalar(builtin(name, *texts), "BOOLEAN")
+
+    return written
+
+
+def _like_escaped(name: str) -> _Function:
+    """LIKE and ILIKE with ESCAPE."""
+
+    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        texts, given = _texts(one, rest, 2), [str(each.value) for each in _given(rest)]
+        if len(given) != 2 or not is_escaped(*given):
+            raise NotTotal("LIKE takes a constant pattern in which a character follows each ESCAPE.")
+        return Scalar(builtin(name, *texts), "BOOLEAN")
+
+    return written
+
+
 def _or_infinite(one: Scalar, kind: str, write: Callable[[str], str]) -> Scalar:
     """A date or a timestamp as another, which is infinite for dates beyond 290,000 years. kind: of the other."""
     inside, moved = within_years(one)
@@ -867,6 +904,11 @@ FUNCTIONS: Mapping[str, _Function] = {
     **{name: _of_text(name, most=1) for name in ("trim", "ltrim", "rtrim")},
     **{name: _of_text(name, "BIGINT") for name in ("length", "strlen")},
     **{name: _of_text(name, "BOOLEAN", 1, 1) for name in ("starts_with", "ends_with", "contains")},
+    "glob": _of_text("~~~", "BOOLEAN", 1, 1),
+    **{name: _like_escaped(name) for name in ("like_escape", "ilike_escape")},
+    **{name: _matching(name) for name in ("regexp_matches", "regexp_full_match")},
+    "strpos": _of_text("strpos", "BIGINT", 1, 1),
+    "split_part": _split_part,
     "left": _part_of_text("left", 1, 1),
     "right": _part_of_text("right", 1, 1),
     "substring": _part_of_text("substring", 1, 2),
@@ -893,8 +935,12 @@ OTHER_NAMES = {
     "dayofweekiso": "isodow", "weekofyear": "week", "doy": "dayofyear", "datetrunc": "date_trunc",
     "timestamptrunc": "date_trunc", "datepart": "date_part", "extract": "date_part", "y": "year", "years": "year",
     "months": "month", "days": "day", "weeks": "week", "quarters": "quarter", "timetounix": "epoch",
-    "lastday": "last_day", "datebin": "time_bucket",
+    "lastday": "last_day", "datebin": "time_bucket", "regexpfullmatch": "regexp_full_match",
+    "similarto": "regexp_full_match", "instr": "strpos", "position": "strpos", "strposition": "strpos",
+    "splitpart": "split_part",
 }  # fmt: skip
+# Arguments for which sqlglot has names of their own, in DuckDB's order.
+_ARGUMENTS = {"strposition": ("this", "substr"), "splitpart": ("this", "delimiter", "part_index")}
 _SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
@@ -939,6 +985,9 @@ def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
     if name == "attimezone":
         parts = [call.argument("zone"), call.argument("this")]
         return "timezone", [part for part in parts if isinstance(part, Expr)]
+    if name in _ARGUMENTS and {each for each, _ in call.arguments} <= {*_ARGUMENTS[name]}:
+        parts = [call.argument(each) for each in _ARGUMENTS[name]]
+        return OTHER_NAMES[name], [part for part in parts if isinstance(part, Expr)]
     if not {name for name, _ in call.arguments} <= {"this", "expression", "position", "unit"}:
         return "", []
     if name == "trim":
