@@ -138,6 +138,10 @@ def _is(text: str | None, true: int | Decimal) -> bool:
 def check_key(candidate: Candidate, by: Perturbation) -> None:
     """Raises InvalidInput unless tables may be perturbed so: by record keys, and as all earlier ones."""
     terms = candidate.terms
+    if candidate.count is not None:
+        raise InvalidInput(
+            "Rows that stand for several records have one key for all of them: leave key out, or count single records."
+        )
     for one in candidate.earlier:
         if one.perturbation is not None and one.perturbation != by:
             raise InvalidInput(

@@ -15,11 +15,12 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, row_type, rows
-from duckanon.functions.cell_key import perturbed_by
+from duckanon.functions.cell_key import magnitude_of, perturbed_by
 from duckanon.functions.publication_audit import MASKED, check_table, follows
+from duckanon.functions.publication_changed import check_sums_before
 from duckanon.functions.publication_masked import check_key, check_masked
 from duckanon.functions.publication_numbers import check_publishable
-from duckanon.functions.publication_sums import check_values_unknown
+from duckanon.functions.publication_sums import CHANGED, check_values_unknown
 from duckanon.functions.publication_tables import Joint
 from duckanon.functions.publication_units import read_as
 from duckanon.functions.request import Request
@@ -130,8 +131,11 @@ def _form(given: object, argument: str) -> PublishedTable:
     if found.suppressed is not None and argument == "candidate":
         if found.tbl is None or found.value is None:
             raise InvalidInput("A candidate with suppressed cells is a table: say its tbl, vars, value and suppressed.")
-    elif found.sum is not None or found.weight is not None:
-        raise InvalidInput("A candidate with sums has suppressed cells: say its tbl, vars, value, suppressed and sum.")
+    elif (found.sum is not None and found.key is None) or found.weight is not None:
+        raise InvalidInput(
+            "A candidate with sums has suppressed cells, or is perturbed: say its tbl, vars, value, suppressed and "
+            "sum, or its vars, key and sum."
+        )
     elif found.tbl is not None or found.value is not None or found.suppressed is not None:
         raise InvalidInput(
             "A candidate is made from the protected table: say vars, given, digits and base of it, and no tbl or value."
@@ -139,6 +143,13 @@ def _form(given: object, argument: str) -> PublishedTable:
     if not found.vars:
         raise InvalidInput("A candidate has no vars: name them, as in {vars: ['age']}.")
     return found
+
+
+def _of(candidate: Candidate, form: PublishedTable) -> Candidate:
+    """The candidate of that form. Perturbed sums that are no table yet have a column, which says their decimals."""
+    sums = form.key is not None and form.sum is not None
+    columns = {CHANGED: f"DECIMAL(38, {form.digits or 0})"} if sums else candidate.columns
+    return replace(candidate, terms=_terms(form), columns=columns)
 
 
 def _terms(form: PublishedTable) -> Terms:
@@ -149,13 +160,14 @@ def _terms(form: PublishedTable) -> Terms:
         form.vars,
         form.given,
         form.value or "value",
-        form.digits,
+        form.digits if form.given else None,
         form.base,
         suppressed=form.suppressed,
         perturbation=perturbation,
         sum=form.sum,
         weight=form.weight,
         count=form.count,
+        magnitude=magnitude_of(form.magnitude) if perturbation is not None and form.sum is not None else None,
         hierarchies=form.hierarchies,
     )
 
@@ -182,8 +194,11 @@ def _examined(
 
 def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: ReleaseAudit) -> list[Row]:
     # What there is of the table already says how its rows count.
-    terms = Terms(count=_count_of(candidate)) if request.candidate is None else _terms(request.candidate)
-    candidate = read_as(con, replace(candidate, terms=terms))
+    if request.candidate is None:
+        candidate = replace(candidate, terms=Terms(count=_count_of(candidate)))
+    else:
+        candidate = _of(candidate, request.candidate)
+    candidate = read_as(con, candidate)
     terms = candidate.terms
     tables: list[tuple[str, Any]] = [(one.name, one) for one in candidate.earlier if one.kind != "records"]
     if request.candidate is not None:
@@ -192,6 +207,8 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
             check_values_unknown(candidate)
         else:
             _check_form(candidate)
+            check_values_unknown(candidate)
+            _check_sums(con, candidate)
         tables.append(("the candidate", terms))
     if not tables:
         return []
@@ -213,15 +230,23 @@ def _check_form(candidate: Candidate) -> None:
         check_key(candidate, candidate.terms.perturbation)
 
 
+def _check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    """Raises InvalidInput for sums that would be perturbed too little."""
+    if candidate.terms.sum is not None and candidate.terms.perturbation is not None:
+        check_sums_before(con, candidate, candidate.terms.perturbation)
+
+
 def _columns(table: Any) -> set[str]:
     return {fold(name) for name in (*table.given, *table.variables)}
 
 
 def _next(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: NextTables) -> list[Row]:
-    asked = [_terms(one) for one in request.candidates] if request.candidates is not None else _proposed(candidate)
+    proposed = _proposed(candidate) if request.candidates is None else []
     count = _count_of(candidate)
     candidate = read_as(con, replace(candidate, terms=Terms(count=count)))
-    found = [_judged(con, replace(candidate, terms=replace(terms, count=count))) for terms in asked]
+    asked = [replace(candidate, terms=terms) for terms in proposed]
+    asked += [_of(candidate, form) for form in request.candidates or ()]
+    found = [_judged(con, replace(one, terms=replace(one.terms, count=count))) for one in asked]
     return sorted(found, key=lambda row: (not row["publishable"], -row["information"], len(row["variables"])))
 
 
@@ -241,6 +266,7 @@ def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
     terms, reason = candidate.terms, None
     try:
         candidate.check_changes()
+        _check_sums(con, candidate)
         check_table(con, candidate, half_up=True)
     except InvalidInput as refused:
         reason = str(refused)
@@ -255,6 +281,8 @@ def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
         "given": list(terms.given),
         "digits": terms.digits,
         "base": terms.base,
+        "key": None if terms.perturbation is None else terms.perturbation.key,
+        "sum": terms.sum,
         "publishable": reason is None,
         "cells": cells,
         "information": round(entropy - max(known, default=0.0), 9) + 0.0,

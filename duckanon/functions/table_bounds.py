@@ -51,9 +51,9 @@ class PublishedTable:
 
     value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts. suppressed: the
     column that says which counts are suppressed, where totals may stand among them. max_deviation: of perturbed counts.
-    hierarchies: tables of codes, by column, of a suppressed table. key, variance, threshold: of a candidate that is to
-    be perturbed. sum, weight: of a candidate with suppressed sums or weighted counts. count: of one of rows that stand
-    for several records.
+    hierarchies: tables of codes, by column, of a suppressed table. key, variance, threshold, magnitude: of a candidate
+    that is to be perturbed. sum, weight: of a candidate with suppressed or perturbed sums or weighted counts. count: of
+    one of rows that stand for several records.
     """
 
     tbl: str | None
@@ -70,6 +70,7 @@ class PublishedTable:
     sum: str | None = None
     weight: str | None = None
     count: str | None = None
+    magnitude: float | None = None
     hierarchies: tuple[tuple[str, str], ...] = ()
 
     @classmethod
@@ -94,8 +95,11 @@ class PublishedTable:
         if within and not by:
             raise InvalidInput("Shares within given need vars that tell them apart: name them.")
         digits, base = told["digits"], told["base"]
-        if digits is not None and (not within or not 0 <= arguments.whole(digits, "digits") <= _MOST_DIGITS):
-            raise InvalidInput(f"digits are for shares, and are from 0 to {_MOST_DIGITS}; for counts say base.")
+        rounded = within or (told["key"] is not None and told["sum"] is not None)
+        if digits is not None and (not rounded or not 0 <= arguments.whole(digits, "digits") <= _MOST_DIGITS):
+            raise InvalidInput(
+                f"digits are for shares and perturbed sums, and are from 0 to {_MOST_DIGITS}; for counts say base."
+            )
         if base is not None and (within or arguments.whole(base, "base") < 2):
             raise InvalidInput("base is for counts, and is 2 or more: they are rounded to its multiples.")
         deviation = told["max_deviation"]
@@ -122,6 +126,7 @@ class PublishedTable:
             told["sum"],
             told["weight"],
             told["count"],
+            _magnitude(told),
             _codes(told, by),
         )
 
@@ -132,14 +137,22 @@ class PublishedTable:
 
 
 _NAMED = ("tbl", "vars", "given", "value", "digits", "base", "suppressed", "hierarchies", "max_deviation")
-# The last six describe candidates of release_audit.
-_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight", "count")
+# The last seven describe candidates of release_audit.
+_FIELDS = (*_NAMED, "key", "variance", "threshold", "sum", "weight", "count", "magnitude")
 _MOST_DIGITS = 9
 _NO_LINE = "NULL AS code, NULL AS parent"
 # SQL: the levels of a cell in all lists of a suppressed table.
 _LEVELS = f"[row_level::BIGINT, col_level::BIGINT] || coalesce({BY_LEVEL}, [])"
 # Combinations of a perturbed table.
 _MOST_CELLS = 3_000_000
+
+
+def _magnitude(told: Mapping[str, Any]) -> float | None:
+    """That of perturbed sums. Raises InvalidInput."""
+    found = arguments.checked("cell_key", {"magnitude": told["magnitude"]})["magnitude"]
+    if found is not None and (told["key"] is None or told["sum"] is None):
+        raise InvalidInput("magnitude is of sums that cell_key perturbs: name their key and sum, or leave it out.")
+    return None if found is None else float(found)
 
 
 def _codes(told: Mapping[str, Any], by: Sequence[str]) -> tuple[tuple[str, str], ...]:

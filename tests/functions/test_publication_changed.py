@@ -99,6 +99,53 @@ def test_sums_that_tell_a_contribution_are_refused(firms: duckdb.DuckDBPyConnect
     assert "is published" in said(firms, PUBLISH.format("small", ""))
 
 
+@pytest.mark.parametrize("digits", [0, 2])
+@pytest.mark.parametrize("magnitude", [0.05, 0.11, 0.2])
+@pytest.mark.parametrize("column", ["turnover", "small"])
+def test_candidates_are_what_publish_then_takes(
+    firms: duckdb.DuckDBPyConnection, column: str, magnitude: float, digits: int
+) -> None:
+    """One combination holds so few firms that its perturbed count is 0: it is not shown."""
+    firms.execute("DELETE FROM firms WHERE town = 1 AND branch = 1 AND record_key > 0.2").fetchall()
+    own = f"magnitude := {magnitude}, max_deviation := 4, variance := 3, threshold := 3"
+    call = f"cell_key('firms', ['town', 'branch'], value := '{column}', digits := {digits}, {own})"
+    firms.execute(f"CREATE OR REPLACE TABLE made AS FROM {call}").fetchall()
+    assert firms.execute("SELECT count(*) FROM made").fetchall() == [(11,)]
+    fields = f"vars: ['town', 'branch'], key: 'record_key', sum: '{column}', digits: {digits}, "
+    candidate = f"{{{fields} {own.replace(' :=', ':')}}}"
+    asked = f"SELECT publishable, key, sum, reason FROM next_tables('firms', candidates := [{candidate}])"
+    ((publishable, *how, reason),) = firms.execute(asked).fetchall()
+    assert how == ["record_key", column]
+    if publishable:
+        firms.execute(f"FROM release_audit('firms', candidate := {candidate})").fetchall()
+        assert "is published" in said(firms, PUBLISH.format(column, f", {own}"))
+        ((again, says),) = firms.execute(asked.replace("key, sum, ", "")).fetchall()
+        assert not again
+        assert f'sums of "{column}" are published already (made)' in says
+    else:
+        refusal = refused(firms, PUBLISH.format(column, f", {own}"))
+        assert refusal.endswith(reason.removeprefix("The table"))
+        with pytest.raises(duckdb.InvalidInputException, match="can estimate one to within 10 %"):
+            firms.execute(f"FROM release_audit('firms', candidate := {candidate})").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("candidate", "says"),
+    [
+        ("{vars: ['town'], key: 'record_key', magnitude: 0.2}", "magnitude is of sums that cell_key perturbs"),
+        ("{vars: ['town'], key: 'record_key', sum: 'turnover', magnitude: 2}", "magnitude must be a number above 0"),
+        ("{vars: ['town'], key: 'record_key', digits: 2}", "digits are for shares and perturbed sums"),
+        ("{vars: ['town'], sum: 'turnover'}", "A candidate with sums has suppressed cells, or is perturbed"),
+        ("{vars: ['town'], key: 'record_key', weight: 'small'}", "A candidate with sums has suppressed cells"),
+        ("{vars: ['town'], key: 'record_key', sum: 'nothing'}", 'has no column "nothing" of numbers'),
+        ("{vars: ['town'], key: 'record_key', count: 'small'}", "have one key for all of them"),
+    ],
+)
+def test_candidates_that_make_no_sense(firms: duckdb.DuckDBPyConnection, candidate: str, says: str) -> None:
+    with pytest.raises(duckdb.InvalidInputException, match=says):
+        firms.execute(f"FROM release_audit('firms', candidate := {candidate})").fetchall()
+
+
 def test_units_and_weights_and_magnitudes_without_sums_are_refused(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(FIRMS).fetchall()
     con.execute(PROTECT.format(", privacy_unit := 'small'")).fetchall()
