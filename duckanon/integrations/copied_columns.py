@@ -8,6 +8,8 @@ from typing import Any
 
 from duckanon.catalog.names import fold, identifier, literal
 from duckanon.catalog.types import WHOLE
+from duckanon.integrations.translations import gettext as _
+from duckanon.integrations.translations import ngettext
 
 # A column with more distinct values than this share of its values is almost an identifier.
 _NEAR_UNIQUE = 0.9
@@ -103,24 +105,26 @@ class Copied:
     @property
     def links(self) -> list[str]:
         """What columns that link records undo, a sentence each, with the way out."""
-        told = [
-            f"{name} links the records of each {name}, also where its values were made for this release: k holds for "
-            f"each record, and does not hold for {name}, since whoever knows all records of one can find it by them. "
-            f"{self._way_out([name])}"
-            for name in self.units
-        ]
+        links = _(
+            "{name} links the records of each {name}, also where its values were made for this release: k holds for "
+            "each record, and does not hold for {name}, since whoever knows all records of one can find it by them."
+        )
+        told = [f"{links.format(name=name)} {self._way_out([name])}" for name in self.units]
         if self.linking:
-            listed, one = ", ".join(self.linking), len(self.linking) == 1
-            told.append(
-                f"A few records share each value of {listed}: if {'it links' if one else 'they link'} the records of a "
-                f"person or household, k does not hold for these. {self._way_out(self.linking)}"
+            text = ngettext(
+                "A few records share each value of {columns}: if it links the records of a person or household, k does "
+                "not hold for these.",
+                "A few records share each value of {columns}: if they link the records of a person or household, k "
+                "does not hold for these.",
+                len(self.linking),
             )
+            told.append(f"{text.format(columns=', '.join(self.linking))} {self._way_out(self.linking)}")
         return told
 
     @staticmethod
     def _way_out(names: Sequence[str]) -> str:
-        listed = ", ".join(map(literal, names))
-        return f"Leave {'it' if len(names) == 1 else 'them'} out with drop := [{listed}]."
+        text = ngettext("Leave it out with drop := [{names}].", "Leave them out with drop := [{names}].", len(names))
+        return text.format(names=", ".join(map(literal, names)))
 
 
 def _figures(name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _BATCH = 10_000
 # Figures of k_report and k_compare that are shares of 1.
-_SHARES = {
+SHARES = {
     "max_risk", "avg_risk", "journalist_max", "journalist_avg", "information_loss", "lower_bound", "classification",
     "moved",
 }  # fmt: skip
@@ -83,7 +83,7 @@ def figure(name: str, value: Any) -> str:
     """A figure of k_report or k_compare as text: shares in percent, thousands separated by commas."""
     if value is None:
         return "-"
-    if name in _SHARES:
+    if name in SHARES:
         return f"{100 * value:.3g} %"
     if isinstance(value, str):
         return value

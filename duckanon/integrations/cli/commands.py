@@ -19,7 +19,17 @@ from duckanon.integrations.cli.explore import explore
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.in_options import InOptions
 from duckanon.integrations.cli.option_groups import grouped
-from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, Population
+from duckanon.integrations.cli.options import (
+    After,
+    Before,
+    Columns,
+    Force,
+    In,
+    Language,
+    Out,
+    OutputFormat,
+    Population,
+)
 from duckanon.integrations.cli.page_options import PageOptions
 from duckanon.integrations.cli.plot_commands import plot
 from duckanon.integrations.cli.policy_commands import init, policy
@@ -196,6 +206,7 @@ def report(
         typer.Option("--qi", metavar="NAMES", help="Quasi-identifiers, as in age,zip. May be repeated."),
     ] = None,
     population: Population = None,
+    language: Language = None,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -222,11 +233,13 @@ def report(
                 "and --null-sensitive out."
             )
         files, hidden = page.file or [], given["sensitive"]
-        write(source, out, page.requests(qi), files=files, sensitive=hidden, force=force, record=recorded)
+        told = {"sensitive": hidden, "language": language or "en", "record": recorded}
+        write(source, out, page.requests(qi), files=files, force=force, **told)
         return
-    if page.are_given or force:
+    if page.are_given or force or language is not None:
         raise InvalidInput(
-            "--released, --shares and what belongs to them, --file and --force belong to a page: name it with --out."
+            "--released, --shares and what belongs to them, --file, --language and --force belong to a page: name it "
+            "with --out."
         )
     _report(source, reads, form, population, {**given, "qi": split(qi)})
 
@@ -257,7 +270,7 @@ def approval(
     sensitive: Annotated[
         Columns, typer.Option("--sensitive", metavar="NAMES", help="Columns whose values should stay unknown.")
     ] = None,
-    language: Annotated[str, typer.Option("--language", metavar="LANGUAGE", help="en, or de for German.")] = "en",
+    language: Language = None,
     force: Force = False,
 ) -> None:
     """Write a sheet for each release of a database, to fill in and sign: what it is, for whom, why, and the decision.
@@ -268,7 +281,7 @@ def approval(
         from duckanon.integrations.report import approve
 
         hidden, files = None if sensitive is None else split(sensitive), page.file or []
-        approve(source, out, page.requests(qi), files=files, sensitive=hidden, language=language, force=force)
+        approve(source, out, page.requests(qi), files=files, sensitive=hidden, language=language or "en", force=force)
 
 
 @app.command()

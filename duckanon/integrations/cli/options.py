@@ -28,6 +28,9 @@ Population = Annotated[
         help="Everybody who could be in IN: a data file with the columns of --qi; or a table, if IN is a database.",
     ),
 ]
+Language = Annotated[
+    str | None, typer.Option("--language", metavar="LANGUAGE", help="Of the page: en, or de for German. Default: en.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file to write, if it exists.")]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
 Columns = list[str] | None

@@ -19,7 +19,6 @@ from duckanon.integrations.plots.style import (
     QUIET,
     WHITE,
     WIDTH,
-    counted,
     named,
     number,
     plain_log,
@@ -27,6 +26,9 @@ from duckanon.integrations.plots.style import (
     short,
     titled,
 )
+from duckanon.integrations.translations import counted, listed, ngettext
+from duckanon.integrations.translations import gettext as _
+from duckanon.integrations.translations import number as whole_number
 
 # Marks of cells, by what follows about their counts.
 SMALL, EXACT, OPEN, ZERO = "small", "exact", "open", "zero"
@@ -133,44 +135,90 @@ def draw(
     axes = figure.subplots()
     if wall:
         _summarise(axes, grid, small)
-        axes.set_xlabel(f"cells: combinations with {named(across)}")
+        axes.set_xlabel(_("cells: combinations with {columns}").format(columns=named(across)))
     else:
         _fill(figure, axes, grid, small)
         axes.set_xlabel(named(across), fontweight="bold")
     _label_rows(axes, named(rows))
     exact, above = tally[EXACT] + tally[SMALL], len(whole.cells) - tally[ZERO]
-    said = (
-        title
-        or f"{exact:,} of {counted(above, 'count')} above zero "
-        f"{'follows' if exact == 1 else 'follow'} exactly from the {_source(found)}"
+    said = title or _title(exact, above, _from_tables(found))
+    titled(figure, said, _notes(whole, grid, tally, _from_tables(found), wall=wall, small=small))
+    sides = _("{rows} by {down}, {columns} by {right}.").format(
+        rows=counted("{n} row", "{n} rows", len(whole.rows)),
+        columns=counted("{n} column", "{n} columns", len(whole.columns)),
+        down=named(rows),
+        right=named(across),
     )
-    notes = _notes(whole, grid, tally, _source(found), wall=wall, small=small)
-    titled(figure, said, notes)
-    down, right = counted(len(whole.rows), "row"), counted(len(whole.columns), "column")
-    few = f" {counted(tally[SMALL], 'small count')} among them." if tally[SMALL] else ""
-    return figure, f"{said}.{few} {down} by {named(rows)}, {right} by {named(across)}."
+    if not tally[SMALL]:
+        return figure, f"{said}. {sides}"
+    few = counted("{n} small count among them.", "{n} small counts among them.", tally[SMALL])
+    return figure, f"{said}. {few} {sides}"
 
 
-def _notes(whole: _Grid, grid: _Grid, tally: Mapping[str, int], source: str, *, wall: bool, small: int) -> list[str]:
+def _title(exact: int, above: int, from_tables: bool) -> str:
+    """How many counts above zero follow."""
+    text = (
+        ngettext(
+            "{exact} of {counts} above zero follows exactly from the tables",
+            "{exact} of {counts} above zero follow exactly from the tables",
+            exact,
+        )
+        if from_tables
+        else ngettext(
+            "{exact} of {counts} above zero follows exactly from the shares",
+            "{exact} of {counts} above zero follow exactly from the shares",
+            exact,
+        )
+    )
+    return text.format(exact=whole_number(exact), counts=counted("{n} count", "{n} counts", above))
+
+
+def _notes(
+    whole: _Grid, grid: _Grid, tally: Mapping[str, int], from_tables: bool, *, wall: bool, small: int
+) -> list[str]:
     """The sentences below the picture."""
     notes = []
     if wall:
-        notes.append("So many counts follow that the fields would all be marked: the bars say how many in each row.")
-    else:
-        told = "the count, and " if _counted(grid) else ""
-        notes.append(f"In each field: {told}the least and the most that it can be (records). Bright: narrow bounds.")
-    if tally[SMALL]:
-        notes.append(f"Small: 1 to {small - 1} records, which may be people that somebody knows.")
-    if tally[ZERO]:
-        why = "A share of zero is always visible" if source == "shares" else "Zeros that follow have no mark"
-        notes.append(f"{why}: {counted(tally[ZERO], 'count')} of zero.")
-    sides = ((len(grid.rows), len(whole.rows), "row"), (len(grid.columns), len(whole.columns), "column"))
-    cut = [f"{shown} of {counted(many, what)}" for shown, many, what in sides if shown < many]
-    if cut:
+        notes.append(_("So many counts follow that the fields would all be marked: the bars say how many in each row."))
+    elif _counted(grid):
         notes.append(
-            f"Shown are {sentence_of(cut)}: those with counts that follow exactly, then with the narrowest bounds."
+            _("In each field: the count, and the least and the most that it can be (records). Bright: narrow bounds.")
         )
+    else:
+        notes.append(_("In each field: the least and the most that it can be (records). Bright: narrow bounds."))
+    if tally[SMALL]:
+        text = _("Small: 1 to {most} records, which may be people that somebody knows.")
+        notes.append(text.format(most=small - 1))
+    if tally[ZERO]:
+        notes.append(
+            counted(
+                "Zeros that follow have no mark: {n} count of zero.",
+                "Zeros that follow have no mark: {n} counts of zero.",
+                tally[ZERO],
+            )
+            if from_tables
+            else counted(
+                "A share of zero is always visible: {n} count of zero.",
+                "A share of zero is always visible: {n} counts of zero.",
+                tally[ZERO],
+            )
+        )
+    cut = _cut(whole, grid)
+    if cut:
+        text = _("Shown are {parts}: those with counts that follow exactly, then with the narrowest bounds.")
+        notes.append(text.format(parts=listed(cut)))
     return notes
+
+
+def _cut(whole: _Grid, grid: _Grid) -> list[str]:
+    """How many of the rows and columns are shown, where some are left out."""
+    cut = []
+    if len(grid.rows) < len(whole.rows):
+        cut.append(counted("{shown} of {n} row", "{shown} of {n} rows", len(whole.rows), shown=len(grid.rows)))
+    if len(grid.columns) < len(whole.columns):
+        shown = len(grid.columns)
+        cut.append(counted("{shown} of {n} column", "{shown} of {n} columns", len(whole.columns), shown=shown))
+    return cut
 
 
 def _dimensions(found: ResultColumns, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -188,9 +236,9 @@ def _dimensions(found: ResultColumns, cols: Sequence[str] | None) -> tuple[list[
     return rows, across
 
 
-def _source(found: ResultColumns) -> str:
-    """What was published: only table_bounds says whether its bounds are exact."""
-    return "tables" if "exact" in found else "shares"
+def _from_tables(found: ResultColumns) -> bool:
+    """Whether tables were published, not shares: only table_bounds says whether its bounds are exact."""
+    return "exact" in found
 
 
 def _grid(found: ResultColumns, rows: Sequence[str], across: Sequence[str], counts: bool) -> _Grid:
@@ -256,8 +304,8 @@ def _summarise(axes: Any, grid: _Grid, small: int) -> None:
             if length:
                 box = {"facecolor": WHITE, "edgecolor": "none", "pad": 0.8} if kind == EXACT else None
                 axes.text(
-                    start + length / 2, row + 0.5, f"{length:,}", ha="center", va="center", fontsize=_CELL, bbox=box,
-                    color=WHITE if kind in (SMALL, OPEN) else BLACK,
+                    start + length / 2, row + 0.5, whole_number(length), ha="center", va="center", fontsize=_CELL,
+                    bbox=box, color=WHITE if kind in (SMALL, OPEN) else BLACK,
                 )  # fmt: skip
         left += many
     _rows_named(axes, grid)
@@ -293,8 +341,11 @@ def _fill(figure: Any, axes: Any, grid: _Grid, small: int) -> None:
         _write(axes, row, column, cell, _room(grid), kind, WHITE if is_dark else BLACK)
     if known.size:
         bar = figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.04, aspect=28)
-        bar.set_label("width of the bounds (records)" + (", logarithmic" if most > 30 * least else ""))
-        if most > 30 * least:
+        is_logarithmic = most > 30 * least
+        bar.set_label(
+            _("width of the bounds (records), logarithmic") if is_logarithmic else _("width of the bounds (records)")
+        )
+        if is_logarithmic:
             plain_log(bar.ax.yaxis)
         else:
             bar.ax.yaxis.get_major_locator().set_params(integer=True)
@@ -320,10 +371,10 @@ def _legend(axes: Any, kinds: Sequence[str], small: int) -> None:
     from matplotlib.patches import Patch
 
     words = {
-        SMALL: f"follows exactly, and small (1 to {small - 1})",
-        EXACT: "follows exactly",
-        OPEN: "stays open",
-        ZERO: "zero",
+        SMALL: _("follows exactly, and small (1 to {most})").format(most=small - 1),
+        EXACT: _("follows exactly"),
+        OPEN: _("stays open"),
+        ZERO: _("zero"),
     }
     marks = [Patch(linewidth=1.6, label=words[kind], **_LOOKS[kind]) for kind in kinds]
     if marks:

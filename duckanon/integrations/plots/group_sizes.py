@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +15,15 @@ from duckanon.integrations.plots.style import (
     INK,
     WIDTH,
     apart,
-    counted,
     named,
     number,
     readable,
-    sentence_of,
     short,
     titled,
 )
+from duckanon.integrations.translations import counted, listed
+from duckanon.integrations.translations import gettext as _
+from duckanon.integrations.translations import number as whole_number
 
 _FIGURES = ("level", "size", "groups", "low", "high")
 _ACROSS = 3
@@ -70,26 +72,42 @@ def draw(
     parts = figure.subfigures(len(lines), 1, squeeze=False, height_ratios=lines)[:, 0]
     for part, (level, regions) in zip(parts, chosen.items(), strict=True):
         _level(part, level, regions)
-    released = sum(map(len, levels.values()))
-    cost = "" if epsilon is None else f", epsilon {epsilon}"
-    said = title or f"Released group sizes of {counted(released, 'region')} on {counted(len(levels), 'level')}{cost}"
+    said = title or _title(sum(map(len, levels.values())), len(levels), epsilon)
     if truth is not None:
-        said += " — with the true counts: not for release"
-    notes = ["Bar: released groups of each size. Whisker: the interval that holds the true number in 95 of 100 cases."]
+        said += _(" — with the true counts: not for release")
+    titled(figure, said, _notes(levels, chosen, is_true=truth is not None))
+    most = whole_number(next(iter(levels.values()))[0].sizes[-1])
+    return figure, f"{said}. {_('Sizes up to {most}.').format(most=most)}"
+
+
+def _title(regions: int, levels: int, epsilon: str | float | None) -> str:
+    said = _("Released group sizes of {regions} on {levels}").format(
+        regions=counted("{n} region", "{n} regions", regions), levels=counted("{n} level", "{n} levels", levels)
+    )
+    return said if epsilon is None else said + _(", epsilon {epsilon}").format(epsilon=epsilon)
+
+
+def _notes(
+    levels: Mapping[int, Sequence[_Region]], chosen: Mapping[int, Sequence[_Region]], *, is_true: bool
+) -> list[str]:
+    """The sentences below the picture. chosen: the regions that have panels."""
+    notes = [
+        _("Bar: released groups of each size. Whisker: the interval that holds the true number in 95 of 100 cases.")
+    ]
     steep = [level for level, regions in chosen.items() if _steep(regions)]
     if steep:
-        notes.append(f"The groups of level {sentence_of([str(one) for one in steep])} have a logarithmic axis.")
-    if truth is not None:
-        notes.append("Crosses: the true numbers.")
-    notes += [
-        f"Level {level}: the {len(regions)} of {len(levels[level]):,} regions with the most groups."
-        for level, regions in chosen.items()
-        if len(regions) < len(levels[level])
-    ]
+        text = _("The groups of level {levels} have a logarithmic axis.")
+        notes.append(text.format(levels=listed([str(one) for one in steep])))
+    if is_true:
+        notes.append(_("Crosses: the true numbers."))
+    for level, regions in chosen.items():
+        if len(regions) < len(levels[level]):
+            text = _("Level {level}: the {shown} of {all} regions with the most groups.")
+            notes.append(text.format(level=level, shown=len(regions), all=whole_number(len(levels[level]))))
     if len(chosen) < len(levels):
-        notes.append(f"The first {len(chosen)} of {len(levels)} levels are shown.")
-    titled(figure, said, notes)
-    return figure, f"{said}. Sizes up to {next(iter(levels.values()))[0].sizes[-1]:,}."
+        text = _("The first {shown} of {all} levels are shown.")
+        notes.append(text.format(shown=len(chosen), all=len(levels)))
+    return notes
 
 
 def _levels(found: ResultColumns, truth: ResultColumns | None) -> dict[int, list[_Region]]:
@@ -111,7 +129,7 @@ def _levels(found: ResultColumns, truth: ResultColumns | None) -> dict[int, list
 def _named(level: int, regions: list[_Region]) -> list[_Region]:
     """The regions with names. Where two would have the same name, the names of the regions above are added."""
     if not level:
-        return [replace(region, name="all regions") for region in regions]
+        return [replace(region, name=_("all regions")) for region in regions]
     own = [named(region.key[level - 1 : level]) for region in regions]
     whole = own if len(set(own)) == len(own) else [named(region.key[:level]) for region in regions]
     return [replace(region, name=name) for region, name in zip(regions, whole, strict=True)]
@@ -148,14 +166,14 @@ def _level(part: Any, level: int, regions: list[_Region]) -> None:
     for axes in panels[len(regions) :]:
         axes.set_visible(False)
     for axes in grid[:, 0]:
-        axes.set_ylabel("groups")
+        axes.set_ylabel(_("groups"))
     panels[0].annotate(
-        f"Level {level}", (0, 1), xytext=(-42, 18), xycoords="axes fraction", textcoords="offset points",
-        fontsize=10.5, fontweight="bold", annotation_clip=False,
+        _("Level {level}").format(level=level), (0, 1), xytext=(-42, 18), xycoords="axes fraction",
+        textcoords="offset points", fontsize=10.5, fontweight="bold", annotation_clip=False,
     )  # fmt: skip
 
 
-def _steep(regions: list[_Region]) -> bool:
+def _steep(regions: Sequence[_Region]) -> bool:
     """Whether the numbers of groups are so far apart that their axis is logarithmic."""
     values = [value for region in regions for value in (*region.groups, *region.high, *(region.truth or ()))]
     return bool(max(values) > 50 * max(1, sorted(values)[len(values) // 2]))
@@ -182,7 +200,7 @@ def _panel(axes: Any, region: _Region, steep: bool) -> None:
     axes.set_title(
         short(region.name, 24) + f" ({number(region.total)})", fontsize=9.5, color=ALARM if region.truth else INK
     )
-    axes.set_xlabel("size of the group")
+    axes.set_xlabel(_("size of the group"))
     axes.grid(visible=False, axis="x")
     _scales(axes, region.sizes, steep)
 
@@ -194,7 +212,7 @@ def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
     last = sizes[-1]
     if len(sizes) > 60:
         axes.set_xscale("symlog" if sizes[0] == 0 else "log")
-        axes.set_xlabel("size of the group (logarithmic)")
+        axes.set_xlabel(_("size of the group (logarithmic)"))
         marks = [
             one
             for one in (
@@ -227,7 +245,7 @@ def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
         ticks = ticks if ticks[-1] == last else [*ticks, float(last)]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: number(at) + ("+" if at == last else "")))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _place: number(at) + ("+" if at == last else "")))
     if steep:
         axes.set_yscale("symlog", linthresh=1, linscale=0.5)
         top = axes.get_ylim()[1]
@@ -237,4 +255,4 @@ def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda at, _: number(at)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda at, _place: number(at)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import floor, log10
 from typing import Any
 
@@ -15,13 +15,13 @@ from duckanon.integrations.plots.style import (
     LETTER,
     WHITE,
     WIDTH,
-    counted,
     named,
     plain_log,
-    sentence_of,
     short,
     titled,
 )
+from duckanon.integrations.translations import counted, exact, listed
+from duckanon.integrations.translations import gettext as _
 
 # The most secrets or outputs that are shown, that are named, and that are drawn as separate fields.
 _MOST, _MOST_NAMED, _MOST_FIELDS = 200, 40, 20
@@ -40,31 +40,47 @@ def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     many = max(len(secrets), len(outputs))
     figure = Figure(figsize=(WIDTH, min(7.2, 2.4 + 0.36 * len(secrets)) if many <= 14 else 7.6), layout="constrained")
     axes = figure.subplots()
-    _fill(figure, axes, chances)
+    shade = _fill(figure, axes, chances)
     _ticks(axes, secrets, outputs)
-    _write(axes, chances, _room(outputs) / (_CELL * LETTER))
-    axes.set_xlabel("given out in its place")
-    axes.set_ylabel("the true record")
-    people, answers = counted(len(all_secrets), "record"), counted(len(all_outputs), "possible answer")
-    said = title or f"What is given out in place of each record: {people}, {answers}"
-    notes = ["Each row adds up to 100 %. The more alike two rows are, the less an answer tells the two records apart."]
-    if (chances == 0).any():
-        notes.append("White: never given out.")
-    if chances[chances > 0].min() < _FLOOR:
-        notes.append(f"Chances below {_percent(_FLOOR)} have the colour of {_percent(_FLOOR)}.")
-    cut = [
-        f"{len(shown)} of {counted(len(whole), what)}"
-        for shown, whole, what in ((secrets, all_secrets, "record"), (outputs, all_outputs, "answer"))
-        if len(shown) < len(whole)
-    ]
-    if cut:
-        notes.append(f"Shown are the first {sentence_of(cut)} in the order of their names.")
-    if many > _MOST_NAMED:
-        notes.append("Not every record has its name at the sides: there are too many.")
-    titled(figure, said, notes)
+    _write(axes, chances, shade, _room(outputs) / (_CELL * LETTER))
+    axes.set_xlabel(_("given out in its place"))
+    axes.set_ylabel(_("the true record"))
+    said = title or _("What is given out in place of each record: {records}, {answers}").format(
+        records=counted("{n} record", "{n} records", len(all_secrets)),
+        answers=counted("{n} possible answer", "{n} possible answers", len(all_outputs)),
+    )
+    titled(figure, said, [*_notes(chances), *_cut((secrets, all_secrets), (outputs, all_outputs))])
     stays = [chances[i, outputs.index(secret)] for i, secret in enumerate(secrets) if secret in outputs]
-    kept = f" On average a record stays itself with a chance of {_percent(float(np.mean(stays)))}." if stays else ""
-    return figure, f"{said}.{kept}"
+    if not stays:
+        return figure, f"{said}."
+    kept = _("On average a record stays itself with a chance of {chance}.")
+    return figure, f"{said}. {kept.format(chance=_percent(float(np.mean(stays))))}"
+
+
+def _notes(chances: Any) -> list[str]:
+    """How to read the picture."""
+    notes = [
+        _("Each row adds up to 100 %. The more alike two rows are, the less an answer tells the two records apart.")
+    ]
+    if (chances == 0).any():
+        notes.append(_("White: never given out."))
+    if chances[chances > 0].min() < _FLOOR:
+        notes.append(_("Chances below {least} have the colour of {least}.").format(least=_percent(_FLOOR)))
+    return notes
+
+
+def _cut(secrets: tuple[list[Any], list[Any]], outputs: tuple[list[Any], list[Any]]) -> list[str]:
+    """What the picture leaves out. secrets, outputs: those that are shown, and all."""
+    notes, cut = [], []
+    if len(secrets[0]) < len(secrets[1]):
+        cut.append(counted("{shown} of {n} record", "{shown} of {n} records", len(secrets[1]), shown=len(secrets[0])))
+    if len(outputs[0]) < len(outputs[1]):
+        cut.append(counted("{shown} of {n} answer", "{shown} of {n} answers", len(outputs[1]), shown=len(outputs[0])))
+    if cut:
+        notes.append(_("Shown are the first {parts} in the order of their names.").format(parts=listed(cut)))
+    if max(len(secrets[0]), len(outputs[0])) > _MOST_NAMED:
+        notes.append(_("Not every record has its name at the sides: there are too many."))
+    return notes
 
 
 def _room(outputs: list[Any]) -> float:
@@ -106,8 +122,8 @@ def _matrix(found: ResultColumns, secrets: list[Any], outputs: list[Any]) -> Any
     return chances
 
 
-def _fill(figure: Any, axes: Any, chances: Any) -> None:
-    """Small matrices as fields, large ones as one image."""
+def _fill(figure: Any, axes: Any, chances: Any) -> Callable[[float], float]:
+    """Small matrices as fields, large ones as one image. Returns how bright a chance is, from 0 to 1."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter
 
@@ -127,13 +143,14 @@ def _fill(figure: Any, axes: Any, chances: Any) -> None:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     bar = figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.04, aspect=32)
-    bar.set_label("chance (logarithmic)")
+    bar.set_label(_("chance (logarithmic)"))
     plain_log(bar.ax.yaxis)
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: _percent(value)))
     bar.outline.set_visible(False)
+    return lambda chance: float(norm(chance))
 
 
-def _write(axes: Any, chances: Any, room: float) -> None:
+def _write(axes: Any, chances: Any, shade: Callable[[float], float], room: float) -> None:
     """Write each probability into its field, if fields are wide enough and it is not close to zero."""
     if room < 6:
         return
@@ -141,7 +158,7 @@ def _write(axes: Any, chances: Any, room: float) -> None:
         if chance >= 0.0005:
             axes.text(
                 column, row, _percent(chance), ha="center", va="center", fontsize=_CELL,
-                color=BLACK if chance > 0.08 else WHITE,
+                color=BLACK if shade(chance) > 0.6 else WHITE,
             )  # fmt: skip
 
 
@@ -149,4 +166,4 @@ def _percent(chance: float) -> str:
     """A chance in percent, as people write it: 25 %, 0.001 %."""
     digits = 2 - max(-20, min(2, floor(log10(100 * chance)))) if chance > 0 else 0
     text = f"{100 * chance:.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    return f"{exact(text.rstrip('0').rstrip('.') if '.' in text else text)} %"

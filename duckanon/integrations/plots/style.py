@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from duckanon.integrations import translations
+
 # Inches; at 100 dots an inch a picture is 800 pixels wide.
 WIDTH = 8.0
 # Okabe and Ito 2008, without yellow, which is hard to see on white, and black, which is used for bounds.
@@ -76,10 +78,10 @@ def number(value: float) -> str:
     """A number in few characters, as in 1.2M."""
     for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(value) >= size:
-            return f"{value / size:.3g}{unit}"
+            return f"{translations.number(value / size, '.3g')}{unit}"
     if abs(value) >= 100_000:
         return f"{value / 1000:.0f}k"
-    return f"{value:,.0f}" if value == int(value) else f"{value:.3g}"
+    return translations.number(value, ",.0f" if value == int(value) else ".3g")
 
 
 def counted(many: int, one: str, more: str = "") -> str:

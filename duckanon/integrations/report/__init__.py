@@ -11,6 +11,7 @@ from duckanon.integrations.data_files import DataFile, free, put
 from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
+from duckanon.integrations.translations import ENGLISH, speaking
 
 if TYPE_CHECKING:
     from duckanon.integrations.report.facts import Facts
@@ -23,6 +24,7 @@ def report(
     *,
     files: Sequence[Path] = (),
     sensitive: Sequence[str] | None = None,
+    language: str = ENGLISH,
     force: bool,
     record: Mapping[str, Any] | None = None,
 ) -> None:
@@ -30,13 +32,14 @@ def report(
 
     requests: tables to assess besides those that are found. files: exported files, which are identified by their
     hashes and assessed too. sensitive: columns whose values should stay unknown; None: nobody said which.
-    record: the record of these files, which the page then shows.
+    language: `en`, or one that has a catalogue. record: the record of these files, which the page then shows.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no page.
     """
-    facts = _facts(path, out, requests, files=files, sensitive=sensitive, force=force)
-    from duckanon.integrations.report.page import page
+    with speaking(language):
+        facts = _facts(path, out, requests, files=files, sensitive=sensitive, force=force)
+        from duckanon.integrations.report.page import page
 
-    put(out, page(facts, record).encode())
+        put(out, page(facts, record).encode())
     say(f"Wrote {out}: {facts.said}")
 
 
@@ -47,21 +50,16 @@ def approve(
     *,
     files: Sequence[Path] = (),
     sensitive: Sequence[str] | None = None,
-    language: str = "en",
+    language: str = ENGLISH,
     force: bool,
 ) -> None:
-    """Write the approval page, a sheet for each release, to `out`. language: `en`, or one that has a catalogue.
+    """Write the approval page, a sheet for each release, to `out`. The arguments are those of `report`."""
+    with speaking(language):
+        facts = _facts(path, out, requests, files=files, sensitive=sensitive, force=force)
+        from duckanon.integrations.report.approval import approval, sheets
 
-    All else is as for `report`.
-    """
-    from duckanon.integrations.report.translations import catalogue
-
-    told = catalogue(language)
-    facts = _facts(path, out, requests, files=files, sensitive=sensitive, force=force)
-    from duckanon.integrations.report.approval import approval, sheets
-
-    put(out, approval(facts, told).encode())
-    many = len(sheets(facts, told))
+        put(out, approval(facts).encode())
+        many = len(sheets(facts))
     say(f"Wrote {out}: {many:,} {'sheet' if many == 1 else 'sheets'} to fill in and sign.")
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from duckanon.integrations.report.assessment import WITH_SUPPRESSED_CELLS, Exported, Released
+from duckanon.integrations.report.assessment import Exported, Released, with_suppressed_cells
 from duckanon.integrations.report.facts import Facts
 from duckanon.integrations.report.templates import templates
-from duckanon.integrations.report.translations import Catalogue
+from duckanon.integrations.translations import gettext as _
+from duckanon.integrations.translations import number, share
 from duckanon.integrations.usefulness import Usefulness
 
 
@@ -25,78 +26,75 @@ class Sheet:
     warnings: Sequence[str] = field(default_factory=list)
 
 
-def sheets(facts: Facts, told: Catalogue) -> list[Sheet]:
+def sheets(facts: Facts) -> list[Sheet]:
     """A sheet for each release that was judged, in the order of the report."""
     found = facts.assessment
     useful = {one.table: one.figures for one in found.useful}
     files = {one.name: one for one in found.files}
-    made = [_records(one, useful.get(one.table), files.get(one.table), facts, told) for one in found.released]
-    _ = told.gettext
-    for share in found.shares:
-        rows, small = (told.number(share.figures[name]) for name in ("disclosed_rows", "disclosed_small_cells"))
+    made = [_records(one, useful.get(one.table), files.get(one.table), facts) for one in found.released]
+    for shares in found.shares:
+        rows, small = (number(shares.figures[name]) for name in ("disclosed_rows", "disclosed_small_cells"))
         exact = _("Rows whose counts follow exactly: {rows}; small counts that do: {small}.").format(
             rows=rows, small=small
         )
-        warn = [exact] if share.figures["disclosed_rows"] or share.figures["disclosed_small_cells"] else []
-        what = _("shares of {records} records").format(records=told.number(share.figures["n"]))
-        made.append(Sheet(share.label, [(_("What it holds"), what), *_file(files.get(share.label), told)], warn))
+        warn = [exact] if shares.figures["disclosed_rows"] or shares.figures["disclosed_small_cells"] else []
+        what = _("shares of {records} records").format(records=number(shares.figures["n"]))
+        made.append(Sheet(shares.label, [(_("What it holds"), what), *_file(files.get(shares.label))], warn))
     made += [
-        Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table), told)])
-        for noisy in found.noisy
+        Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table))]) for noisy in found.noisy
     ]
     known = {one.name for one in made}
     unknown = _("It is not known what this file holds: its columns do not tell.")
     cells = (_("What it holds"), _("counts or sums, some of which are suppressed"))
     for file in (one for one in found.files if one.name not in known):
-        if file.what == WITH_SUPPRESSED_CELLS:
-            made.append(Sheet(file.name, [cells, *_file(file, told)]))
+        if file.what == with_suppressed_cells():
+            made.append(Sheet(file.name, [cells, *_file(file)]))
         else:
-            made.append(Sheet(file.name, _file(file, told), [unknown]))
+            made.append(Sheet(file.name, _file(file), [unknown]))
     return made
 
 
-def approval(facts: Facts, told: Catalogue) -> str:
-    """The page as HTML, in the language of the catalogue."""
-    page = templates().get_template("approval.html")
-    return page.render(_=told.gettext, language=told.language, facts=facts, sheets=sheets(facts, told))
+def approval(facts: Facts) -> str:
+    """The page as HTML, in the language of the context."""
+    return templates().get_template("approval.html").render(facts=facts, sheets=sheets(facts))
 
 
-def _records(one: Released, useful: Usefulness | None, file: Exported | None, facts: Facts, told: Catalogue) -> Sheet:
+def _records(one: Released, useful: Usefulness | None, file: Exported | None, facts: Facts) -> Sheet:
     """The sheet of a k-anonymous copy."""
-    _, figures, origin = told.gettext, one.figures, one.origin
+    figures, origin = one.figures, one.origin
     unit = _("record") if origin.unit is None else _("value of {unit}").format(unit=origin.unit)
     rows = [
         (_("Call"), origin.call or ""),
         (_("Made from"), origin.source or ""),
-        (_("Records"), told.number(figures["records"])),
-        (_("Records dropped"), "" if origin.dropped is None else told.number(origin.dropped)),
+        (_("Records"), number(figures["records"])),
+        (_("Records dropped"), "" if origin.dropped is None else number(origin.dropped)),
         (_("Generalised columns"), ", ".join(one.qi)),
         (_("Columns as they are"), ", ".join(one.copied.names) or _("none")),
         (_("k counts"), unit),
-        (_("k, the smallest class"), told.number(figures["k"])),
-        (_("Alone in their class"), _alone(figures, told)),
+        (_("k, the smallest class"), number(figures["k"])),
+        (_("Alone in their class"), _alone(figures)),
         (_("Sensitive columns"), ", ".join(one.sensitive) or _("none was named")),
-        (_("l, the fewest different values"), told.number(figures["l"]) if one.sensitive else _("not measured")),
+        (_("l, the fewest different values"), number(figures["l"]) if one.sensitive else _("not measured")),
     ]
     if useful is not None:
         moved = _("{share} of the records of {column}, the column that moved most").format(
-            share=told.share(useful.moved[1]), column=useful.moved[0]
+            share=share(useful.moved[1]), column=useful.moved[0]
         )
         rows.append((_("Lies elsewhere in the distribution"), moved))
-        rows.append((_("95 % of random counts are off by at most"), told.share(useful.most)))
-    return Sheet(one.table, [*rows, *_file(file, told)], _warnings(one, facts, told))
+        rows.append((_("95 % of random counts are off by at most"), share(useful.most)))
+    return Sheet(one.table, [*rows, *_file(file)], _warnings(one, facts))
 
 
-def _alone(figures: dict[str, Any], told: Catalogue) -> str:
+def _alone(figures: dict[str, Any]) -> str:
     if figures["units"] is None:
-        return told.number(figures["singletons"])
-    pair = {"some": told.number(figures["units_alone"]), "all": told.number(figures["units"])}
-    return told.gettext("{some} of {all} units").format(**pair)
+        return number(figures["singletons"])
+    pair = {"some": number(figures["units_alone"]), "all": number(figures["units"])}
+    return _("{some} of {all} units").format(**pair)
 
 
-def _warnings(one: Released, facts: Facts, told: Catalogue) -> list[str]:
+def _warnings(one: Released, facts: Facts) -> list[str]:
     """What must be looked at, the gravest first."""
-    _, k, found = told.gettext, one.figures["k"], []
+    k, found = one.figures["k"], []
     if k == 1:
         found.append(_("k is 1: somebody can be told from all others by the generalised columns."))
     if one.copied.units or one.copied.linking:
@@ -126,12 +124,11 @@ def _warnings(one: Released, facts: Facts, told: Catalogue) -> list[str]:
     return found
 
 
-def _file(file: Exported | None, told: Catalogue) -> list[tuple[str, str]]:
+def _file(file: Exported | None) -> list[tuple[str, str]]:
     """Which file leaves: its hash, or a field for it."""
-    _ = told.gettext
     if file is None:
         return [(_("SHA-256 of the file that leaves"), "")]
     return [
         (_("SHA-256 of the file that leaves"), file.print),
-        (_("Bytes"), told.number(file.size)),
+        (_("Bytes"), number(file.size)),
     ]

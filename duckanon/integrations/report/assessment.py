@@ -28,6 +28,8 @@ from duckanon.integrations.report.side_by_side import SideBySide, Stored, side_b
 from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
+from duckanon.integrations.translations import gettext as _
+from duckanon.integrations.translations import number
 from duckanon.integrations.usefulness import Tables, Usefulness, source_of, usefulness
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 _SIZES = {"level", "size", "groups", "low", "high"}
 _SUPPRESSED = {"value", "suppressed"}
-WITH_SUPPRESSED_CELLS = "a table with suppressed cells"
 _LEDGER = {"number", "recorded_at", "action", "epsilon_exact", "what"}
 _MECHANISM = ["secret", "output", "probability"]
 _TABLES = """
@@ -160,7 +161,7 @@ def assess(
     for one in wanted.requests:
         on.trying(one.table, partial(on.requested, replace(one, table=loaded.get(one.table, one.table)), one.table))
     for view, text in views.shares:
-        on.trying(view, partial(on.shares, f"view {view}", text))
+        on.trying(view, partial(on.shares, _("view {name}").format(name=view), text))
     named = {request.table for request in wanted.requests}
     for each in tables:
         is_named = bool({each.label, each.table} & named)
@@ -168,11 +169,16 @@ def assess(
             on.found.unprotected.append(each.label)
     for copy in published:
         name = f"duckanon.{identifier(copy)}"
-        on.judged(f"publication {copy}", name, on.types(name))
+        on.judged(_("publication {name}").format(name=copy), name, on.types(name))
     for path in wanted.files:
         on.exported(path, loaded[str(path)], is_named=str(path) in named)
     on.found.together = side_by_side(con, on.tables, on.labels, on.stored)
     return on.found
+
+
+def with_suppressed_cells() -> str:
+    """What a table of suppress or cell_key is, in words."""
+    return _("a table with suppressed cells")
 
 
 def _released_columns(columns: Sequence[str]) -> list[str]:
@@ -204,7 +210,10 @@ class _Assessor:
         try:
             work()
         except (duckdb.Error, ValueError) as error:
-            self.found.problems.append(f"{label} could not be judged: {sentence(error)}")
+            self._problem(_("{table} could not be judged: {error}"), table=label, error=sentence(error))
+
+    def _problem(self, message: str, **values: object) -> None:
+        self.found.problems.append(message.format(**values))
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
         return fetch(self.con.execute(query)).records()
@@ -216,49 +225,61 @@ class _Assessor:
     def requested(self, one: TableRequest, label: str) -> None:
         """Assess a table that was named by options."""
         if one.qi:
-            self.release(label, one.table, one.qi, "named by --released")
+            self.release(label, one.table, one.qi, _("named by --released"))
             return
-        label += f", {' · '.join(one.rows)} by {' · '.join(one.cols)}"
+        label = _("{table}, {rows} by {columns}").format(
+            table=label, rows=" · ".join(one.rows), columns=" · ".join(one.cols)
+        )
         if one.p is not None:
             self.published(label, one)
             return
         shares = None if one.count else recognised(self.con, one.table, self.types(one.table))
         if shares is not None:
-            self.found.problems.append(
-                f"{label} was not judged: its rows are no records, but cells with a share in column {shares.p}. "
-                f"Name that column with --p {shares.p}, the number of records with --n, and with --digits how far "
-                "shares are rounded."
+            self._problem(
+                _(
+                    "{table} was not judged: its rows are no records, but cells with a share in column {column}. Name "
+                    "that column with --p {column}, the number of records with --n, and with --digits how far shares "
+                    "are rounded."
+                ),
+                table=label,
+                column=shares.p,
             )
             return
         self.shares(label, arguments(one.table, one.rows, one.cols, count=one.count))
 
     def judged(self, label: str, name: str, types: Types) -> str | None:
         """Assess a table that is known by its columns, and say what it is; None if it is no known release."""
-        columns = [column for column, _ in types]
+        columns = [column for column, _type in types]
         qi = _released_columns(columns)
         if qi:
-            self.trying(label, partial(self.release, label, name, qi, "known by its columns"))
-            return "k-anonymous records"
+            self.trying(label, partial(self.release, label, name, qi, _("known by its columns")))
+            return _("k-anonymous records")
         if set(columns) >= _SIZES:
             self.trying(label, partial(self.sizes, label, name))
-            return "group sizes with noise"
+            return _("group sizes with noise")
         if columns == _MECHANISM:
             self.trying(label, partial(self.mechanism, label, name))
-            return "a perturbation matrix"
+            return _("a perturbation matrix")
         if set(columns) >= _SUPPRESSED:
-            return WITH_SUPPRESSED_CELLS
+            return with_suppressed_cells()
         if set(columns) >= _LEDGER:
-            return "a copy of the ledger"
+            return _("a copy of the ledger")
         shares = self._shares_in(name, types)
         if shares is None:
             return None
         of, within = ", ".join(shares.cols), ", ".join(shares.rows)
-        self.found.problems.append(
-            f"{label} holds shares of {of} within {within}. What follows from them depends on the number of records: "
-            f"give it with --shares {label} --rows {within} --cols {of} --p {shares.p} --n RECORDS, and with --digits "
-            "how far shares are rounded."
+        self._problem(
+            _(
+                "{table} holds shares of {of} within {within}. What follows from them depends on the number of "
+                "records: give it with --shares {table} --rows {within} --cols {of} --p {column} --n RECORDS, and with "
+                "--digits how far shares are rounded."
+            ),
+            table=label,
+            of=of,
+            within=within,
+            column=shares.p,
         )
-        return f"shares of {of} within {within}"
+        return _("shares of {of} within {within}").format(of=of, within=within)
 
     def _shares_in(self, name: str, types: Types) -> ShareTable | None:
         try:
@@ -272,27 +293,34 @@ class _Assessor:
         # Files stand beside the tables: two copies of one table are told, wherever they are.
         self.labels = {**self.labels, name: str(path)}
         self.tables = {**self.tables, name: {column.lower(): kind for column, kind in types}}
-        what = "named by an option" if is_named else self.judged(str(path), name, types)
+        what = _("named by an option") if is_named else self.judged(str(path), name, types)
         if what is None:
-            self.found.problems.append(
-                f"{path} is no release that its columns tell: say what it is with --released {path} --qi COLUMNS, or "
-                f"with --shares {path}."
+            self._problem(
+                _(
+                    "{file} is no release that its columns tell: say what it is with --released {file} --qi COLUMNS, "
+                    "or with --shares {file}."
+                ),
+                file=path,
             )
-        self.found.files.append(Exported(str(path), hashed(path), path.stat().st_size, what or "unknown"))
+        self.found.files.append(Exported(str(path), hashed(path), path.stat().st_size, what or _("unknown")))
 
     def release(self, label: str, name: str, qi: list[str], found: str) -> None:
-        columns = {column.lower() for column, _ in self.types(name)}
+        rows = f"system.main.query_table({literal(name)})"
+        if not self.con.execute(f"FROM {rows} LIMIT 1").fetchall():
+            self._problem(_("{table} has no records."), table=label)
+            return
+        columns = {column.lower() for column, _type in self.types(name)}
         hidden = [one for one in self.sensitive or () if one.lower() in columns]
         unit = next((one for one in self.units if one.lower() in columns), None)
         (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden, unit=unit))
-        copied = Copied.of(self.con, f"system.main.query_table({literal(name)})", qi, self.units)
+        copied = Copied.of(self.con, rows, qi, self.units)
         # Where nobody named a sensitive column, each that is copied may be one.
         guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
-        source = source_of(self.con, self.tables, name) if name in self.tables and figures["records"] else None
+        source = source_of(self.con, self.tables, name) if name in self.tables else None
         origin = Origin.of(self.con, name, unit, source, None if source is None else self.labels[source])
         self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, origin))
-        if name not in self.tables or not figures["records"]:
+        if name not in self.tables:
             return
         self.stored.append(Stored(name, label, qi, figures["classes"], source))
         if source is not None:
@@ -304,7 +332,7 @@ class _Assessor:
         (figures,) = self._rows(f"FROM disclosure_report({arguments})")
         self.found.shares.append(Conditional(label, figures))
         # The bounds follow from what is published; the counts do not.
-        self._draw(f"Bounds of {label}", f"FROM cell_bounds({arguments})", "bounds", counts=False)
+        self._draw(_("Bounds of {table}"), label, f"FROM cell_bounds({arguments})", "bounds", counts=False)
 
     def published(self, label: str, one: TableRequest) -> None:
         """Assess a table that holds shares, not records."""
@@ -312,32 +340,35 @@ class _Assessor:
         try:
             self.con.execute(f"CREATE OR REPLACE TEMP TABLE {_BOUNDS} AS {bounds}").fetchall()
         except duckdb.Error as error:
-            rounded = "" if one.digits is not None else " Name with --digits how far the shares are rounded."
-            self.found.problems.append(f"{label} could not be judged: {sentence(error)}{rounded}")
+            self._problem(_("{table} could not be judged: {error}"), table=label, error=sentence(error))
+            if one.digits is None:
+                self.found.problems[-1] += " " + _("Name with --digits how far the shares are rounded.")
             return
         self.found.shares.append(Conditional(label, figures(self.con, _BOUNDS, one.rows, one.cols, one.n or 0, _SMALL)))
-        self._draw(f"Bounds of {label}", f"FROM {_BOUNDS}", "bounds", cols=one.cols)
+        self._draw(_("Bounds of {table}"), label, f"FROM {_BOUNDS}", "bounds", cols=one.cols)
 
     def sizes(self, label: str, name: str) -> None:
         query = f"FROM system.main.query_table({literal(name)})"
         ((rows, levels),) = self.con.execute(
             f"SELECT system.main.count(*), system.main.count(DISTINCT level) {query}"
         ).fetchall()
-        self.found.noisy.append(Noisy(label, f"group sizes with noise: {rows:,} rows, {levels:,} levels"))
+        what = _("group sizes with noise; rows: {rows}, levels: {levels}")
+        self.found.noisy.append(Noisy(label, what.format(rows=number(rows), levels=number(levels))))
         if rows:
-            self._draw(f"Group sizes in {label}", query, "sizes")
+            self._draw(_("Group sizes in {table}"), label, query, "sizes")
 
     def mechanism(self, label: str, name: str) -> None:
         query = f"FROM system.main.query_table({literal(name)})"
         ((rows, secrets),) = self.con.execute(
             f"SELECT system.main.count(*), system.main.count(DISTINCT secret) {query}"
         ).fetchall()
-        self.found.noisy.append(Noisy(label, f"a perturbation matrix: {secrets:,} secrets, {rows:,} probabilities"))
+        what = _("a perturbation matrix; secrets: {secrets}, probabilities: {rows}")
+        self.found.noisy.append(Noisy(label, what.format(secrets=number(secrets), rows=number(rows))))
         if 0 < rows <= _MOST_PROBABILITIES:
-            self._draw(f"Perturbation matrix in {label}", query, "mechanism")
+            self._draw(_("Perturbation matrix in {table}"), label, query, "mechanism")
 
-    def _draw(self, caption: str, query: str, kind: str, **options: Any) -> None:
+    def _draw(self, caption: str, label: str, query: str, kind: str, **options: Any) -> None:
         if len(self.found.pictures) < _MOST_PICTURES:
-            self.found.pictures.append((caption, plot(query, kind, con=self.con, **options)))
+            self.found.pictures.append((caption.format(table=label), plot(query, kind, con=self.con, **options)))
         else:
             self.found.left_out += 1

@@ -18,8 +18,10 @@ from duckanon.catalog.policy import Policy
 from duckanon.integrations.report.assessment import Assessment, Conditional, Released, Wanted, assess
 from duckanon.integrations.report.fingerprint import Prints
 from duckanon.integrations.report.views import Views
-from duckanon.integrations.report.words import allowed, terms
+from duckanon.integrations.report.words import allowed, left, promised, protected, terms
 from duckanon.integrations.results import fetch
+from duckanon.integrations.translations import counted, exact, ngettext, number
+from duckanon.integrations.translations import gettext as _
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -79,50 +81,46 @@ class Facts:
     def points(self) -> list[Point]:
         """The findings for the first page; those that should be checked come first."""
         found = [*self._budget_points(), *self._publication_points(), *self._release_points(), *self._share_points()]
-        found += [Point(True, f"The view {one.object} asks: {one.found}.") for one in self.views.unsafe]
+        asks = _("The view {view} asks: {found}.")
+        found += [Point(True, asks.format(view=one.object, found=one.found)) for one in self.views.unsafe]
         found += [Point(True, problem) for problem in self.assessment.problems]
         found += self._open_points()
         if self.views.problem:
-            found.append(Point(True, f"Views could not be read: {self.views.problem}"))
+            found.append(Point(True, _("Views could not be read: {error}").format(error=self.views.problem)))
         return sorted(found, key=lambda point: not point.look)
 
     def _budget_points(self) -> list[Point]:
         found = []
         if not self.policies:
-            found.append(Point(True, "No table is protected: no budget limits what is released with noise."))
-        for one in self.budgets:
-            spent, whole, left = (one[f"{name}_exact"] for name in ("spent", "epsilon", "remaining"))
-            unit = "epsilon " if one["promise"] is None else ""
-            of = (
-                ""
-                if one["promise"] is None
-                else f" (Rényi divergences of order {one['order_exact']}; {one['promise']})"
-            )
-            words = f": {one['left_in_words']}" if one["left_in_words"] else ""
-            text = f"{one['population']}: {spent} of {unit}{whole}{of} is spent, {left} is left{words}."
-            found.append(Point(Fraction(spent) > Fraction(whole), text))
+            found.append(Point(True, _("No table is protected: no budget limits what is released with noise.")))
+        found += [_budget(one) for one in self.budgets]
         for whose, spent, charges in self.unlimited:
-            found.append(
-                Point(True, f"{whose} has no budget: {_counted(charges, 'charge')} of epsilon {spent} in all.")
+            text = ngettext(
+                "{name} has no budget: {n} charge of epsilon {spent} in all.",
+                "{name} has no budget: {n} charges of epsilon {spent} in all.",
+                charges,
             )
+            found.append(Point(True, text.format(name=whose, n=number(charges), spent=exact(spent))))
         return found
 
     def _publication_points(self) -> list[Point]:
         """Publications made after the records had changed: they were audited alone, not together with earlier ones."""
-        return [
-            Point(True, f"{one['name']} was published although the records had changed: differences are not audited.")
-            for one in self.publications
-            if one["changes_accepted"]
-        ]
+        text = _("{name} was published although the records had changed: differences are not audited.")
+        return [Point(True, text.format(name=one["name"])) for one in self.publications if one["changes_accepted"]]
 
     def _open_points(self) -> list[Point]:
         """Tables of the file that nothing protects."""
         tables = self.assessment.unprotected
         if not tables:
             return []
-        more = f" and {len(tables) - _MOST_NAMED} more" if len(tables) > _MOST_NAMED else ""
-        text = f"Neither protected nor a known release: {', '.join(tables[:_MOST_NAMED])}{more}. "
-        return [Point(True, text + "Whoever gets this file reads them: protect them, or hand the file to nobody.")]
+        names = ", ".join(tables[:_MOST_NAMED])
+        if len(tables) > _MOST_NAMED:
+            names = _("{names} and {number} more").format(names=names, number=number(len(tables) - _MOST_NAMED))
+        text = _(
+            "Neither protected nor a known release: {tables}. Whoever gets this file reads them: protect them, or hand "
+            "the file to nobody."
+        )
+        return [Point(True, text.format(tables=names))]
 
     def _release_points(self) -> list[Point]:
         found = [point for one in self.assessment.released for point in _released(one)]
@@ -132,52 +130,99 @@ class Facts:
         return [_shares(share) for share in self.assessment.shares]
 
 
-def _released(one: Released) -> list[Point]:
-    k, unit = one.figures["k"], one.origin.unit
-    if k is None:
-        return [Point(False, f"{one.table} has no records.")]
-    if k == 1:
-        alone = _counted(one.figures["singletons"], "record")
-        if unit is not None:
-            alone = f"{one.figures['units_alone']:,} of {one.figures['units']:,} values of {unit}"
-        found = [Point(True, f"{one.table}: k is 1. {alone} can be told from all others.")]
-    else:
-        by_itself = ", taken by itself," if one.copied.links else ""
-        each = f"each record{by_itself} looks like {k - 1:,} others or more (k = {k:,})."
-        if unit is not None:
-            each = f"each class{by_itself} has records of {k:,} or more of {one.figures['units']:,} values of {unit}."
-        found = [Point(False, f"{one.table}: {each}")]
-    if one.origin.owner is not None:
-        found.append(
-            Point(
-                True,
-                f"{one.table}: k counts records. By its policy the unit is {one.origin.owner}, which the copy does not "
-                f"hold: whether k holds for it follows from its call alone (unit := '{one.origin.owner}').",
-            )
+def _budget(one: dict[str, Any]) -> Point:
+    """What of a population's budget is spent and left."""
+    spent, whole = one["spent_exact"], one["epsilon_exact"]
+    text = _("{population}: {spent} of epsilon {whole} is spent, {left} is left")
+    if one["promise"] is not None:
+        text = _(
+            "{population}: {spent} of {whole} (Rényi divergences of order {order}; {promise}) is spent, {left} is left"
         )
+    told = text.format(
+        population=one["population"],
+        spent=exact(spent),
+        whole=exact(whole),
+        left=exact(one["remaining_exact"]),
+        order=exact(one["order_exact"] or ""),
+        promise=promised(one["promise"]),
+    )
+    words = left(one["left_in_words"])
+    return Point(Fraction(spent) > Fraction(whole), f"{told}: {words}." if words else f"{told}.")
+
+
+def _released(one: Released) -> list[Point]:
+    found = [_smallest(one)]
+    if one.origin.owner is not None:
+        text = _(
+            "{table}: k counts records. By its policy the unit is {unit}, which the copy does not hold: whether k "
+            "holds for it follows from its call alone (unit := '{unit}')."
+        )
+        found.append(Point(True, text.format(table=one.table, unit=one.origin.owner)))
     found += [Point(True, f"{one.table}: {link}") for link in one.copied.links]
     if one.agreed:
-        told = ", ".join(f"{column} of {_counted(records, 'record')}" for column, records in one.agreed.items())
-        named = "" if one.sensitive else " Name with --sensitive the columns that must stay unknown."
-        found.append(
-            Point(True, f"{one.table} gives away {told}: in their classes all that have a value agree on it.{named}")
-        )
+        found.append(Point(True, _given_away(one)))
     if one.copied.near_unique:
-        columns = ", ".join(one.copied.near_unique)
-        found.append(Point(True, f"{one.table}: almost every record has a value of its own in {columns}."))
+        text = _("{table}: almost every record has a value of its own in {columns}.")
+        found.append(Point(True, text.format(table=one.table, columns=", ".join(one.copied.near_unique))))
     return found
+
+
+def _smallest(one: Released) -> Point:
+    """How many look alike at least."""
+    k, unit = one.figures["k"], one.origin.unit
+    values = {"table": one.table, "unit": unit, "units": number(one.figures["units"]), "k": number(k)}
+    if k == 1 and unit is None:
+        text = counted(
+            "k is 1. {n} record can be told from all others.",
+            "k is 1. {n} records can be told from all others.",
+            one.figures["singletons"],
+        )
+        return Point(True, f"{one.table}: {text}")
+    if k == 1:
+        text = _("{table}: k is 1. {alone} of {units} values of {unit} can be told from all others.")
+        return Point(True, text.format(alone=number(one.figures["units_alone"]), **values))
+    if unit is None:
+        text = (
+            _("{table}: each record, taken by itself, looks like {others} others or more (k = {k}).")
+            if one.copied.links
+            else _("{table}: each record looks like {others} others or more (k = {k}).")
+        )
+        return Point(False, text.format(others=number(k - 1), **values))
+    text = (
+        _("{table}: each class, taken by itself, has records of {k} or more of {units} values of {unit}.")
+        if one.copied.links
+        else _("{table}: each class has records of {k} or more of {units} values of {unit}.")
+    )
+    return Point(False, text.format(**values))
+
+
+def _given_away(one: Released) -> str:
+    """The columns on whose values whole classes agree."""
+    columns = [
+        ngettext("{column} of {n} record", "{column} of {n} records", records).format(column=column, n=number(records))
+        for column, records in one.agreed.items()
+    ]
+    text = _("{table} gives away {columns}: in their classes all that have a value agree on it.")
+    told = text.format(table=one.table, columns=", ".join(columns))
+    return told if one.sensitive else f"{told} {_('Name with --sensitive the columns that must stay unknown.')}"
 
 
 def _shares(one: Conditional) -> Point:
     small, rows = one.figures["disclosed_small_cells"], one.figures["disclosed_rows"]
-    if small or rows:
-        given = f"the counts of {_counted(rows, 'row')}, and {_counted(small, 'small count')}"
-        return Point(True, f"{one.label}: the shares give away {given}.")
-    return Point(False, f"{one.label}: no count above zero follows exactly from the shares.")
+    if not small and not rows:
+        text = _("{table}: no count above zero follows exactly from the shares.")
+        return Point(False, text.format(table=one.label))
+    text = _("{table}: the shares give away the counts of {rows}, and {small}.").format(
+        table=one.label,
+        rows=counted("{n} row", "{n} rows", rows),
+        small=counted("{n} small count", "{n} small counts", small),
+    )
+    return Point(True, text)
 
 
-def _counted(many: int, one: str, several: str | None = None) -> str:
-    return f"{many:,} {one if many == 1 else several or one + 's'}"
+def _counted(many: int, one: str) -> str:
+    """In English, as all that the terminal shows."""
+    return f"{many:,} {one if many == 1 else one + 's'}"
 
 
 def gathered(
@@ -248,8 +293,8 @@ def _exact(policies: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]])
 
 def _told(policy: Policy) -> dict[str, Any]:
     amounts = ((name, getattr(policy, name)) for name in ("epsilon", "per_query", "per_edition"))
-    exact = {name: None if amount is None else written(amount) for name, amount in amounts}
-    return {**exact, "protects": policy.protects, "allowed": allowed(policy)}
+    limits = {name: None if amount is None else exact(written(amount)) for name, amount in amounts}
+    return {**limits, "protects": protected(policy.protects), "allowed": allowed(policy)}
 
 
 def _policy(line: dict[str, Any]) -> Policy:
@@ -263,10 +308,10 @@ def _worded(ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _versions() -> list[tuple[str, str]]:
-    found = [("duckanon", __version__), ("Python", platform.python_version()), ("system", platform.platform())]
+    found = [("duckanon", __version__), ("Python", platform.python_version()), (_("system"), platform.platform())]
     for name in _LIBRARIES:
         try:
             found.append((name, version(name)))
         except PackageNotFoundError:
-            found.append((name, "not installed"))
+            found.append((name, _("not installed")))
     return found

@@ -11,6 +11,8 @@ import duckdb
 from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.publication_records import is_coarser
+from duckanon.integrations.translations import gettext as _
+from duckanon.integrations.translations import number
 from duckanon.integrations.usefulness import Tables, columns_before
 
 # Pairs of classes of two releases, each of which is compared: some seconds.
@@ -47,18 +49,24 @@ class SideBySide:
     @property
     def sentences(self) -> str:
         """How many there are, which follow from one of them, and what can be done with the rest."""
-        whose = f"of {self.source}" if self.source else "that may be of the same records, by their columns"
         labels = sorted([self.finest, *self.within, *self.apart])
-        told = f"{len(labels)} releases {whose}: {', '.join(labels)}."
+        whole = (
+            _("{number} releases of {table}: {releases}.")
+            if self.source
+            else _("{number} releases that may be of the same records, by their columns: {releases}.")
+        )
+        told = [whole.format(number=number(len(labels)), table=self.source, releases=", ".join(labels))]
         if self.within:
-            told += f" Within {self.finest}, so that they tell nothing more: {', '.join(self.within)}."
+            text = _("Within {finest}, so that they tell nothing more: {releases}.")
+            told.append(text.format(finest=self.finest, releases=", ".join(self.within)))
         if self.apart:
-            told += (
-                f" Not proven to be within {self.finest}: {', '.join(self.apart)}. Whoever has {self.finest} and one "
-                "of these can intersect their classes, and fewer than k records may be left: hand out one, and make "
-                "others from it with within."
+            text = _(
+                "Not proven to be within {finest}: {releases}. Whoever has {finest} and one of these can intersect "
+                "their classes, and fewer than k records may be left: hand out one, and make others from it with "
+                "within."
             )
-        return told
+            told.append(text.format(finest=self.finest, releases=", ".join(self.apart)))
+        return " ".join(told)
 
 
 def side_by_side(con: Any, tables: Tables, labels: Mapping[str, str], found: Sequence[Stored]) -> list[SideBySide]:

@@ -11,13 +11,17 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from duckanon.integrations import translations
 from duckanon.integrations.plots.style import printable
 
 _FOLDER = Path(__file__).parent
 
 
 def templates() -> Environment:
-    """The templates, which all have the style as `style`."""
+    """The templates, which all have the style as `style`, and what writes texts in the context's language.
+
+    In them `_` gives a text, and `html` one with tags of our own, whose values are escaped.
+    """
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -26,6 +30,16 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {
+        "_": translations.gettext,
+        "html": lambda message: Markup(translations.gettext(message)),  # noqa: S704 - our own
+        "language": translations.language(),
+    }
+    environment.filters |= {
+        "number": translations.number,
+        "exact": translations.exact,
+        "day": translations.day,
+    }
     environment.globals["style"] = Markup((_FOLDER / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - our own
     return environment
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,14 +59,14 @@ class Session:
             return self._watched(lambda: work(self.con), stop=self.con.interrupt)
 
     def _watched(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
-        """What `work` returns. It runs on a thread of its own.
+        """What `work` returns. It runs on a thread of its own, in this thread's context.
 
         Python raises KeyboardInterrupt on the main thread, in whatever runs there. If that were a function called by
         DuckDB, DuckDB would report it as an error of its own.
         """
         self._stopped = False
         with ThreadPoolExecutor(max_workers=1) as pool:
-            future = pool.submit(work)
+            future = pool.submit(copy_context().run, work)
             while not self._ended(future, stop):
                 pass
             if self._stopped and future.exception():

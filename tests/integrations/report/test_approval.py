@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 import duckanon
 from duckanon.integrations.cli.commands import app
-from duckanon.integrations.report import approval, translations
 
 NASTY = "<script>alert(1)</script>"
 
@@ -110,27 +109,6 @@ def test_another_language_is_refused(flats: Path) -> None:
     refused = run(str(flats / "flats.duckdb"), "--out", str(flats / "x.html"), "--language", "fr")
     assert refused.exit_code == 1
     assert refused.stderr == "There is no page in the language 'fr': choose one of en, de.\n"
-
-
-def test_each_text_of_the_page_is_in_the_catalogue_and_no_other() -> None:
-    folder = Path(approval.__file__).parent
-    found = set()
-    for name in ("approval.py", "approval.html"):
-        text = (folder / name).read_text(encoding="utf-8")
-        found |= set(re.findall(r'(?:\b_|gettext)\(\s*"([^"]+)"', text))
-    found.discard("{name}")
-    german = translations.catalogue("de")
-    assert set(german._texts) == found
-    for message, told in german._texts.items():
-        assert told
-        assert re.findall(r"\{\w+\}", message) == re.findall(r"\{\w+\}", told)
-
-
-def test_numbers_are_written_as_the_language_does() -> None:
-    english, german = translations.catalogue("en"), translations.catalogue("de")
-    assert (english.number(12629), german.number(12629)) == ("12,629", "12.629")
-    assert (english.share(0.0877), german.share(0.0877)) == ("8.77 %", "8,77 %")
-    assert german.gettext("not there") == "not there"
 
 
 def test_means_of_classes_and_tables_with_suppressed_cells_are_known_by_their_columns(tmp_path: Path) -> None:
