@@ -565,10 +565,13 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
             said = _SERIES
         elif behind is Errors.COMPUTED and _is_of_a_value(error):
             said = _COMPUTED
+        elif behind is Errors.COMPUTED and isinstance(error, duckdb.BinderException):
+            # What runs is not the text that was written, so the line of it that DuckDB quotes is left out.
+            said = duckdb.BinderException(str(error).split("\n\nLINE ")[0])
         else:
             raise
     # Raised outside of `except`, so that DuckDB's error is not its context.
-    raise UnsupportedQuery(said)
+    raise UnsupportedQuery(said) if isinstance(said, str) else said
 
 
 def _is_of_a_series(error: str) -> bool:

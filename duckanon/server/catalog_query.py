@@ -48,7 +48,8 @@ _SHARED = frozenset(
 _SHARED_CLASSES = frozenset(
     """
     Abs All And Any Array ArrayAgg ArrayConcat ArrayLength ArrayRemove ArraySize ArrayToString Avg Case Cast Ceil
-    Coalesce Concat Count CurrentTimestamp Exists Explode ExplodingGenerateSeries Extract Floor GenerateSeries Greatest
+    Coalesce Concat Count CurrentDate CurrentTimestamp Exists Explode ExplodingGenerateSeries Extract Floor
+    GenerateSeries Greatest Localtimestamp
     GroupConcat If JSONExtract JSONExtractScalar JSONBuildObject JSONObject Least Left Length LogicalAnd LogicalOr Lower
     Max Min Mod Nullif Or Pad RegexpILike RegexpLike RegexpReplace Repeat Replace Right Round RowNumber Rank DenseRank
     SplitPart StartsWith StrPosition StringToArray Substring Sum TimeToStr TimestampTrunc ToChar Trim TryCast Unnest

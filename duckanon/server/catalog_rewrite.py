@@ -31,6 +31,12 @@ from duckanon.server.errors import PgError
 from duckanon.server.types import PgType
 
 _read_array = decoder(types.array_of(types.TEXT).oid, binary=False)
+# sqlglot writes PostgreSQL's words for the time, which DuckDB without time zones takes for columns.
+_CLOCKS: dict[Any, str] = {
+    exp.CurrentTimestamp: "get_current_timestamp",
+    exp.CurrentDate: "today",
+    exp.Localtimestamp: "current_localtimestamp",
+}
 _TEXTS = frozenset("text varchar character bpchar name cstring unknown pg_node_tree aclitem char".split())
 _HELD = {
     "bytea": "BLOB",
@@ -146,17 +152,8 @@ class _Rewriter:
             return self._column(node)
         if isinstance(node, exp.Literal):
             return _array_literal(node)
-        if isinstance(node, exp.RegexpLike | exp.RegexpILike):
-            # DuckDB's own ~ matches the whole text up to version 1.4.
-            case = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
-            return _call("regexp_matches", node.this, node.expression, *case)
-        if isinstance(node, exp.Substring) and getattr(node.args.get("start"), "is_string", False):
-            # substring(x FROM pattern): the first group, and NULL where nothing matches.
-            return _call(
-                "nullif",
-                _call("regexp_extract", node.this, node.args["start"], exp.Literal.number(1)),
-                exp.Literal.string(""),
-            )
+        if isinstance(node, exp.RegexpLike | exp.RegexpILike | exp.Substring) or type(node) in _CLOCKS:
+            return _of_duckdb(node)
         if isinstance(node, exp.EQ | exp.NEQ):
             return _compared_functions(node)
         if isinstance(node, exp.Unnest) and len(node.expressions) > 1:
@@ -353,6 +350,23 @@ def _array_literal(node: Node) -> Node:
         return node
     numbers = bool(items) and all(re.fullmatch(r"-?\d+", str(item)) for item in items)
     return _constant([int(item) for item in items] if numbers else items)
+
+
+def _of_duckdb(node: Node) -> Node:
+    """A function that means the same in DuckDB under another name."""
+    if isinstance(node, exp.RegexpLike | exp.RegexpILike):
+        # DuckDB's own ~ matches the whole text up to version 1.4.
+        case = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
+        return _call("regexp_matches", node.this, node.expression, *case)
+    if isinstance(node, exp.Substring) and getattr(node.args.get("start"), "is_string", False):
+        # substring(x FROM pattern): the first group, and NULL where nothing matches.
+        return _call(
+            "nullif",
+            _call("regexp_extract", node.this, node.args["start"], exp.Literal.number(1)),
+            exp.Literal.string(""),
+        )
+    clock = _CLOCKS.get(type(node))
+    return node if clock is None else _call(clock)
 
 
 def _compared_functions(node: Node) -> Node:

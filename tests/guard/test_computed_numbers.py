@@ -205,3 +205,16 @@ def test_a_wrong_bound_costs_no_privacy(tmp_path: Path, sql: str, taken: str) ->
         for (measure, _), found in zip(wrong, mechanisms.exact(con._con, replace(asked, measures=wrong)), strict=True):
             assert found.min() >= 0
             assert found.sum() in {0, 20, 20 * getattr(measure, "whole", 1)}
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["sum(1e308)", "sum(1e-320)", "avg(l_tax * 1e308)", "var_pop(l_quantity * 1e151)", "stddev(l_quantity * 1e-200)",
+     "sum(CASE WHEN l_tax > 0 THEN 1e200 END)", "corr(l_quantity * 1e50, l_tax * 1e50)"],
+)  # fmt: skip
+def test_what_no_double_could_hold_is_refused_before_it_is_charged(con: duckanon.Analyst, number: str) -> None:
+    """It was charged and could not be made, or was infinite, or raised an error of Python's."""
+    before = spent(con)
+    with pytest.raises(PolicyRefusal, match=r"in steps of less than 10\^-60 or more than 10\^60"):
+        con.execute(f"SELECT {number} FROM lineitem")
+    assert spent(con) == before

@@ -86,3 +86,20 @@ _TOTAL = "(SELECT count(*) AS n FROM persons) AS c"
 def test_series_of_noisy_numbers_have_a_sentence(con: Analyst, sql: str) -> None:
     with pytest.raises(duckanon.errors.UnsupportedQuery, match=r"^range and generate_series take whole numbers"):
         con.execute(sql).fetchall()
+
+
+def test_an_error_of_names_does_not_quote_the_text_that_runs(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE persons AS SELECT i // 2 AS household, 'GA' AS state FROM range(20) r(i)").fetchall()
+        con.execute(
+            "SELECT protect('persons', unit := 'household', hierarchy := ['state'], domains := {'state': ['GA']}, "
+            "max_size := 5, epsilon := 2, per_query := 1)"
+        ).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        with pytest.raises(duckdb.BinderException, match='Referenced column "nothing" not found') as raised:
+            con.execute(
+                "SELECT nothing FROM dp_group_sizes('persons', 'household', ['state'], epsilon := 1, max_size := 5)"
+            )
+        assert "LINE" not in str(raised.value)
+        assert "CAST(NULL" not in str(raised.value)
+        assert con.execute("SELECT charges FROM privacy_budget()").fetchall() == [(0,)]

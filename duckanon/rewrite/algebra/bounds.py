@@ -45,6 +45,9 @@ from duckanon.rewrite.algebra.total import Scalar
 MOST_STEPS = 10**13
 # The largest number of steps anywhere within an expression: sums and differences of two fit into 64 bits.
 _MOST = 2**61
+# The smallest and the largest step: then squares of sums are DOUBLEs, neither infinite nor 0.
+_FINEST, _COARSEST = Fraction(1, 10**60), Fraction(10**60)
+_OUT_OF_REACH = "What is computed is in steps of less than 10^-60 or more than 10^60"
 _DAY = "DATE '1970-01-01'"
 _FIRST = date(1970, 1, 1)
 DATE, TIMESTAMP = "DATE", "TIMESTAMP"
@@ -96,6 +99,8 @@ class Bounded:
     def __post_init__(self) -> None:
         if max(abs(self.low), abs(self.high)) > _MOST:
             raise NotBounded(TOO_FINE)
+        if not _FINEST <= self.step <= _COARSEST:
+            raise NotBounded(_OUT_OF_REACH)
 
     @property
     def least(self) -> Fraction:

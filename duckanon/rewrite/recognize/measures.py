@@ -27,6 +27,9 @@ from duckanon.rewrite.algebra.rows import is_condition, present
 # As casts may write them too.
 WHOLE = frozenset({*types.WHOLE, "INT", "INT4", "INT8"})
 
+# What a sum may be multiplied by, so that it stays a DOUBLE.
+_SMALLEST, _LARGEST = Fraction(1, 10**60), Fraction(10**60)
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -38,16 +41,17 @@ class Measure:
 
 
 def number(expr: Expr) -> Fraction | None:
-    """The value of a numeric literal, also of one that is cast to a type that has it."""
+    """The value of a numeric literal, also of one that is cast to a type that has it; None beyond 10^60 and 10^-60."""
     if isinstance(expr, Cast):
         inner = number(expr.operand)
         return inner if inner is not None and _holds(type_name(expr.type), inner) else None
     if not isinstance(expr, Constant) or expr.is_text:
         return None
     try:
-        return Fraction(expr.value)
+        found = Fraction(expr.value)
     except (ValueError, ZeroDivisionError):
         return None
+    return found if not found or _SMALLEST <= abs(found) <= _LARGEST else None
 
 
 def _holds(kind: str, value: Fraction) -> bool:

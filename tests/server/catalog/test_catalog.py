@@ -116,6 +116,13 @@ def test_unquoted_names_are_folded_and_columns_named_as_in_postgresql(catalog):
     assert list(answer.names) == ["oid", "name", "Name", "count", "?column?", "version", "current_schema"]
 
 
+@pytest.mark.parametrize("clock", ["now()", "current_timestamp", "current_date", "localtimestamp"])
+def test_the_time_stands_beside_what_the_catalog_knows(catalog, clock):
+    """sqlglot writes it in words that an instance without time zones took for a column."""
+    ((time, user),) = rows(catalog, f"SELECT {clock}, current_user")
+    assert (str(time)[:2], user) == ("20", "ana")
+
+
 def test_who_and_where(catalog):
     text = "SELECT current_user, session_user, current_database(), current_schema(), current_schemas(true)"
     assert rows(catalog, text) == [("ana", "ana", "people", "main", ["pg_catalog", "main"])]
