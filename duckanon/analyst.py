@@ -553,6 +553,7 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
     except duckdb.InterruptException:
         raise
     except Exception as error:  # Arrow has errors of its own.
+        said: str | Exception
         if isinstance(error, duckdb.CatalogException) and "already exists" not in str(error):
             said = _GONE
         elif NOT_FINITE in str(error):
