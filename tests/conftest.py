@@ -21,7 +21,7 @@ from duckanon.engines import randomness
 from duckanon.rewrite import rule_context
 from tests.amounts import PROFILE, not_with_oldest
 from tests.extras import Extras
-from tests.shared_connection import SharedConnection
+from tests.shared_connection import Beginnings, Begun, Make, SharedConnection
 
 # A recogniser's failure fails the test; in production it is logged, and nothing is recognised.
 rule_context.STRICT = True
@@ -82,6 +82,22 @@ def con(shared_connection: SharedConnection) -> Iterator[duckdb.DuckDBPyConnecti
     """
     yield shared_connection.begin()
     shared_connection.end()
+
+
+@pytest.fixture(scope="session")
+def beginnings(tmp_path_factory: pytest.TempPathFactory) -> Beginnings:
+    return Beginnings(tmp_path_factory.mktemp("beginnings"))
+
+
+@pytest.fixture
+def begun(con: duckdb.DuckDBPyConnection, beginnings: Beginnings) -> Begun:
+    """`begun(make)` is `con` with what the function `make` leaves in its database, for which it is called once."""
+
+    def filled(make: Make) -> duckdb.DuckDBPyConnection:
+        beginnings.fill(con, make)
+        return con
+
+    return filled
 
 
 @pytest.fixture(scope="module")

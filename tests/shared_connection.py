@@ -1,8 +1,14 @@
-"""One connection for many tests, each with a database of its own: to register duckanon takes longer than most tests."""
+"""One connection for many tests, each with a database of its own: to register duckanon takes longer than most tests.
+
+What many tests of a file begin with is made once in a process, and copied for each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 
@@ -52,3 +58,30 @@ class SharedConnection:
 
     def _state(self) -> list[tuple[object, ...]]:
         return self._con.execute(_STATE).fetchall()
+
+
+Make: TypeAlias = Callable[[duckdb.DuckDBPyConnection], object]
+Begun: TypeAlias = Callable[[Make], duckdb.DuckDBPyConnection]
+
+
+class Beginnings:
+    """The databases that tests begin with, kept in files. folder: where."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[Make, Path] = {}
+
+    def fill(self, con: duckdb.DuckDBPyConnection, make: Make) -> None:
+        """Fill the empty database `memory` with what `make` leaves there."""
+        file = self._files.get(make)
+        if file is not None:
+            self._copy(con, file, "kept", "memory")
+            return
+        make(con)
+        file = self._folder / f"{len(self._files)}.duckdb"
+        self._copy(con, file, "memory", "kept")
+        self._files[make] = file
+
+    @staticmethod
+    def _copy(con: duckdb.DuckDBPyConnection, file: Path, old: str, new: str) -> None:
+        con.execute(f"ATTACH '{file}' AS kept; COPY FROM DATABASE {old} TO {new}; DETACH kept").fetchall()

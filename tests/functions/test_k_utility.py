@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from tests.extras import needs
+from tests.shared_connection import Begun
 
 PEOPLE = """
 CREATE TYPE size AS ENUM ('small', 'middle', 'large');
@@ -20,10 +21,13 @@ CREATE TABLE released AS FROM k_anonymize('people', ['age', 'city', 'since', 'si
 COLUMNS = ["age", "city", "since", "size", "sick", "pay"]
 
 
-@pytest.fixture
-def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(PEOPLE).fetchall()
-    return con
+
+
+@pytest.fixture
+def people(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def rows(con: duckdb.DuckDBPyConnection, query: str, *given: object) -> list[dict]:

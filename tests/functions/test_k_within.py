@@ -9,13 +9,13 @@ import pytest
 
 from duckanon.engines.kanon import coarsening
 from tests.functions.released import check
+from tests.shared_connection import Begun
 
 CALL = "k_anonymize('people', ['age', 'city', 'born'], categorical := ['city'], within := 'finer'"
 CELLS = "age_lo, age_hi, city_set::VARCHAR, born_lo, born_hi"
 
 
-@pytest.fixture
-def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TYPE size AS ENUM ('small', 'medium', 'large')").fetchall()
     con.execute(
         "CREATE TABLE people AS SELECT CASE WHEN i % 40 > 0 THEN (hash(i) % 60)::INT END AS age, "
@@ -27,7 +27,22 @@ def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     con.execute(
         "CREATE TABLE finer AS FROM k_anonymize('people', ['age', 'city', 'born'], k := 3, categorical := ['city'])"
     ).fetchall()
-    return con
+
+
+def make_mistakes(con: duckdb.DuckDBPyConnection) -> None:
+    make(con)
+    con.execute("CREATE TABLE typed AS SELECT * REPLACE (age_lo::BIGINT AS age_lo) FROM finer").fetchall()
+    con.execute("CREATE TABLE less AS FROM finer WHERE id > 0").fetchall()
+    con.execute("CREATE TABLE twice AS FROM finer UNION ALL FROM finer").fetchall()
+    con.execute("CREATE TABLE moved AS SELECT * REPLACE (age + 30 AS age) FROM people").fetchall()
+    con.execute(
+        "CREATE TABLE other AS FROM k_anonymize('moved', ['age', 'city', 'born'], k := 3, categorical := ['city'])"
+    ).fetchall()
+
+
+@pytest.fixture
+def people(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 @pytest.mark.parametrize("more", ["", ", sensitive := ['illness'], l := 3, t := 0.4", ", max_suppression := 0.05"])
@@ -155,16 +170,9 @@ def test_enums(people: duckdb.DuckDBPyConnection) -> None:
          "The table has fewer than k = 601 rows: choose a smaller k, or anonymise more rows together."),
     ],
 )  # fmt: skip
-def test_mistakes(people: duckdb.DuckDBPyConnection, call: str, said: str) -> None:
-    people.execute("CREATE TABLE typed AS SELECT * REPLACE (age_lo::BIGINT AS age_lo) FROM finer").fetchall()
-    people.execute("CREATE TABLE less AS FROM finer WHERE id > 0").fetchall()
-    people.execute("CREATE TABLE twice AS FROM finer UNION ALL FROM finer").fetchall()
-    people.execute("CREATE TABLE moved AS SELECT * REPLACE (age + 30 AS age) FROM people").fetchall()
-    people.execute(
-        "CREATE TABLE other AS FROM k_anonymize('moved', ['age', 'city', 'born'], k := 3, categorical := ['city'])"
-    ).fetchall()
+def test_mistakes(begun: Begun, call: str, said: str) -> None:
     with pytest.raises(duckdb.InvalidInputException) as raised:
-        people.execute(f"FROM {call}").fetchall()
+        begun(make_mistakes).execute(f"FROM {call}").fetchall()
     assert str(raised.value).removeprefix("Invalid Input Error: ") == said
 
 

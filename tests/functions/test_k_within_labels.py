@@ -5,6 +5,8 @@ from collections import defaultdict
 import duckdb
 import pytest
 
+from tests.shared_connection import Begun
+
 PLACES = {f"c{i}": ("north" if i < 3 else "south" if i < 6 else "isle", "land" if i < 6 else "isle") for i in range(7)}
 QI = "['age', 'city', 'born', 'pay']"
 AGES = "'age': {'width': 5, 'bottom': 20, 'top': 50}"
@@ -18,8 +20,7 @@ def called(ages: str = AGES, tree: str = "'places'") -> str:
 CALL = called()
 
 
-@pytest.fixture
-def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
         "CREATE TABLE people AS SELECT CASE WHEN i % 40 > 0 THEN (hash(i) % 60)::INT END AS age, "
         "CASE WHEN i % 31 > 0 THEN 'c' || hash(i + 1) % 7 END AS city, DATE '1990-01-01' + (hash(i + 5) % 900)::INT "
@@ -28,7 +29,11 @@ def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     con.execute("CREATE TABLE places (leaf VARCHAR, above VARCHAR, top VARCHAR)").fetchall()
     con.executemany("INSERT INTO places VALUES (?, ?, ?)", [(leaf, *above) for leaf, above in PLACES.items()])
     con.execute(f"CREATE TABLE finer AS FROM {CALL}, k := 3)").fetchall()
-    return con
+
+
+@pytest.fixture
+def people(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def above(labels: set[str | None]) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pytest
 
 import duckanon
+from tests.shared_connection import Begun
 
 # Some orders have no customer, and some lines no order. Customers' names differ in case only.
 SHOP = """
@@ -26,25 +26,24 @@ POLICY = (
 LINKED = f"protect('lines', link := {{'ordered': 'orders.number'}}, population := 'p', {POLICY})"
 
 
-def made() -> duckdb.DuckDBPyConnection:
-    con = duckanon.register(duckdb.connect())
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(SHOP).fetchall()
     con.execute("SELECT protect('orders', privacy_unit := 'customer', population := 'p', epsilon := 9)").fetchall()
     con.execute(f"SELECT {LINKED}").fetchall()
     con.execute(f"SELECT protect('twin', privacy_unit := 'customer', {POLICY})").fetchall()
-    return con
 
 
 @pytest.fixture(scope="module")
 def read() -> duckdb.DuckDBPyConnection:
     """For tests that only read."""
-    return made()
+    con = duckanon.register(duckdb.connect())
+    make(con)
+    return con
 
 
 @pytest.fixture
-def shop() -> Iterator[duckdb.DuckDBPyConnection]:
-    with made() as con:
-        yield con
+def shop(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from duckanon.functions.publication_changed import possible
 from tests.amounts import many
 from tests.functions.test_publication_masked import refused, said
+from tests.shared_connection import Begun
 
 FIRMS = (
     "CREATE TABLE firms AS SELECT i % 4 AS town, i // 4 % 3 AS branch, 100 + i * 37 % 401 AS turnover, "
@@ -21,12 +22,15 @@ PROTECT = "SELECT protect('firms', epsilon := 1, public := ['town', 'branch'], s
 PUBLISH = "publish('made', variables := ['town', 'branch'], value := 'n', key := 'record_key', sum := '{}'{})"
 
 
-@pytest.fixture
-def firms(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(FIRMS).fetchall()
     con.execute(PROTECT.format("")).fetchall()
     con.execute("CREATE TABLE made AS FROM cell_key('firms', ['town', 'branch'], value := 'turnover')").fetchall()
-    return con
+
+
+@pytest.fixture
+def firms(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def test_they_are_published_listed_hashed_and_audited(firms: duckdb.DuckDBPyConnection) -> None:

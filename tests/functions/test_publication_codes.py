@@ -16,6 +16,7 @@ from duckanon.functions.publication_audit import audit
 from tests.amounts import many
 from tests.functions import publication_worlds as worlds
 from tests.functions.test_publication_masked import refused, said
+from tests.shared_connection import Begun
 
 # 'B' has parts, 'C2' lies higher than 'A11' and 'A12', and 'D' is the only part of nothing.
 CODES = [("A11", "A1"), ("A12", "A1"), ("A2", "A"), ("A1", "A"), ("A", None), ("B1", "B"), ("B2", "B"), ("B", None)]
@@ -31,8 +32,7 @@ BY = (
 CALL = "'firms', ['industry'], ['region'], hierarchies := {'industry': 'codes'}, n := 4"
 
 
-@pytest.fixture
-def firms(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(RECORDS).fetchall()
     con.execute("CREATE TABLE codes (code VARCHAR, parent VARCHAR)").fetchall()
     for line in CODES:
@@ -40,7 +40,11 @@ def firms(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     con.execute(PROTECT.format(more="")).fetchall()
     con.execute("SELECT open_table('codes')").fetchall()
     con.execute(f"CREATE TABLE made AS FROM suppress({CALL})").fetchall()
-    return con
+
+
+@pytest.fixture
+def firms(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def bare(con: duckdb.DuckDBPyConnection, call: str) -> None:

@@ -12,6 +12,7 @@ from duckanon.engines.tables.truth import records
 from duckanon.functions.publication_readers import _chosen, _Perturbed
 from tests.amounts import many
 from tests.functions.publication_worlds import broken, chosen, filled, let_out, perturbation, population
+from tests.shared_connection import Begun
 
 KEYED = (
     "CREATE TABLE people AS SELECT i % 5 AS town, (i // 5) % 3 AS sex, "
@@ -23,13 +24,16 @@ SUPPRESSED = "publish('{name}', variables := ['town', 'sex'], value := 'value', 
 PERTURBED = "publish('{name}', variables := {by}, value := 'n', key := 'record_key'{more})"
 
 
-@pytest.fixture
-def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(KEYED).fetchall()
     con.execute(PROTECT.format(more="")).fetchall()
     con.execute("CREATE TABLE hidden AS FROM suppress('people', ['town'], ['sex'])").fetchall()
     con.execute("CREATE TABLE changed AS FROM cell_key('people', ['town', 'sex'])").fetchall()
-    return con
+
+
+@pytest.fixture
+def people(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def said(con: duckdb.DuckDBPyConnection, call: str) -> str:

@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.functions.test_publication_masked import refused, said
+from tests.shared_connection import Begun
 
 FIRMS = """CREATE TABLE firms AS SELECT i AS firm, i % 4 AS region, (i // 4) % 3 AS branch,
   (20 + hash(i) % 80 + CASE WHEN i = 25 THEN 8000 ELSE 0 END)::INTEGER AS turnover FROM range(120) r(i)
@@ -25,10 +26,13 @@ def made(con: duckdb.DuckDBPyConnection, call: str, small: int = 4) -> None:
     con.execute(f"CREATE TABLE sums AS FROM {call}").fetchall()
 
 
-@pytest.fixture
-def firms(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     made(con, f"suppress('firms', ['region'], ['branch'], {RULES})")
-    return con
+
+
+@pytest.fixture
+def firms(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def test_sums_are_published_and_listed(firms: duckdb.DuckDBPyConnection) -> None:

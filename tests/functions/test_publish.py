@@ -15,6 +15,7 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Terms
 from duckanon.functions import publication_audit, publication_records, publication_tables
 from duckanon.functions.publication_tables import Joint
+from tests.shared_connection import Begun
 
 POLICY = (
     "epsilon := 1, privacy_unit := 'person', rows_per_unit := 3, public := ['county', 'state', 'insured'], "
@@ -35,11 +36,14 @@ COPY = "k_anonymize('persons', ['age', 'sex'], categorical := ['sex'], k := {k},
 DROP = "['person', 'name', 'county', 'state', 'insured']"
 
 
-@pytest.fixture
-def protected(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(PERSONS).fetchall()
     con.execute(f"SELECT protect('persons', {POLICY})").fetchall()
-    return con
+
+
+@pytest.fixture
+def protected(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def said(con: duckdb.DuckDBPyConnection, call: str) -> str:

@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.functions.test_publish import refused, said
+from tests.shared_connection import Begun
 
 POLICY = "epsilon := 1, quasi_identifiers := ['age', 'town'], sensitive := ['disease'], k := 4"
 LEVELS = "hierarchies := {'town': 'towns'}"
@@ -14,8 +15,7 @@ CALL = f"k_anonymize('persons', ['age', 'town'], {LEVELS}, {BANDS}, drop := ['id
 END = "analysts read it as {}."
 
 
-@pytest.fixture
-def protected(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def make(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
         "CREATE TABLE persons AS SELECT i AS id, CASE WHEN i % 30 > 0 THEN 20 + i % 50 END AS age, "
         "CASE WHEN i % 23 > 0 THEN 't' || hash(i) % 6 END AS town, CASE WHEN i % 3 = 0 THEN 'flu' ELSE 'none' END "
@@ -25,7 +25,11 @@ def protected(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     ).fetchall()
     con.execute(f"SELECT protect('persons', {POLICY})").fetchall()
     con.execute(f"CREATE TABLE one AS FROM {CALL}, k := 4)").fetchall()
-    return con
+
+
+@pytest.fixture
+def protected(begun: Begun) -> duckdb.DuckDBPyConnection:
+    return begun(make)
 
 
 def test_labels_of_an_open_hierarchy(protected: duckdb.DuckDBPyConnection) -> None:
