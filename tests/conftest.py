@@ -31,6 +31,9 @@ randomness._is_loaded = lambda: False
 refine: Any = import_module("duckanon.engines.kanon.methods.refine")
 refine.TRIES, _WHOLE = 10_000, refine.TRIES
 
+# Nothing that is imported and collected is garbage.
+gc.disable()
+
 # The first example of a test may compile a kernel, so no example has a deadline.
 settings.register_profile("oldest", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
@@ -63,8 +66,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: the garbage collector looks through it less often."""
+    """What was imported and collected stays to the end: the garbage collector looks through none of it any more."""
+    gc.freeze()
     gc.set_threshold(20_000, 50, 100)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
