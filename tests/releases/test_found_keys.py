@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import duckdb
@@ -45,9 +46,14 @@ def protected(path: Path, table: str = PERSONS, protect: str = PROTECT) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return protected(tmp_path_factory.mktemp("found") / "x.duckdb")
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return protected(tmp_path / "x.duckdb")
+def path(made: Path, tmp_path: Path) -> Path:
+    return Path(copyfile(made, tmp_path / "x.duckdb"))
 
 
 @pytest.fixture

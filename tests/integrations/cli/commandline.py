@@ -18,9 +18,12 @@ ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def run(*arguments: str, stdin: str | bytes | None = None, columns: int | None = None) -> Result:
+def run(
+    *arguments: str, stdin: str | bytes | None = None, columns: int | None = None, encoding: str = "utf-8"
+) -> Result:
+    """encoding: of the output."""
     env = {"COLUMNS": None if columns is None else str(columns), "TERM": "dumb", "NO_COLOR": "1"}
-    return CliRunner(env=env).invoke(app, list(arguments), input=stdin)
+    return CliRunner(encoding, env=env).invoke(app, list(arguments), input=stdin)
 
 
 def process(*arguments: str, **more: Any) -> subprocess.Popen[str]:

@@ -49,18 +49,14 @@ def test_a_real_pipe():
     assert "é" in out
 
 
-@pytest.mark.parametrize(
-    ("form", "encoding", "name"),
-    [("table", "ascii", "ascii"), ("csv", "latin-1", "iso8859-1"), ("json", "ascii", "ascii")],
-)
-def test_an_answer_that_the_output_cannot_hold_is_not_begun(form, encoding, name):
+@pytest.mark.parametrize(("form", "encoding"), [("table", "ascii"), ("csv", "iso8859-1"), ("json", "ascii")])
+def test_an_answer_that_the_output_cannot_hold_is_not_begun(form, encoding):
     """Not even its first rows are written, and the sentence names no character of it."""
     command = ["sql", "--format", form, "-c", "SELECT unnest(['glad', 'sad', 'ł']) AS mood"]
-    with process(*command, env={**ENVIRONMENT, "PYTHONIOENCODING": encoding}) as child:
-        out, err = child.communicate(timeout=60)
-    assert (child.returncode, out) == (1, "")
-    assert err == (
-        f"The answer has characters that cannot be written in {name}, the encoding of the output: set the "
+    result = run(*command, encoding=encoding)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"The answer has characters that cannot be written in {encoding}, the encoding of the output: set the "
         "environment variable PYTHONIOENCODING=utf-8.\n"
     )
 
@@ -75,10 +71,9 @@ def test_what_every_command_prints_fits_the_output(here):
         ["audit", "asks.sql", "--table", "größen"],
         ["audit", "asks.sql", "--table", "größen", "--format", "json"],
     ):
-        with process(*command, env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}) as child:
-            out, err = child.communicate(timeout=60)
-        assert (child.returncode, out) == (1, ""), command
-        assert err.startswith("The answer has characters that cannot be written in ascii"), command
+        result = run(*command, encoding="ascii")
+        assert (result.exit_code, result.stdout) == (1, ""), command
+        assert result.stderr.startswith("The answer has characters that cannot be written in ascii"), command
     with process("dbt", "example", "größen", env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}) as child:
         out, err = child.communicate(timeout=60)
     assert (child.returncode, err) == (0, "")
