@@ -24,7 +24,6 @@ from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 from duckanon.rewrite.column_names import without_schemas
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
-from duckanon.rewrite.expansion import check_expanded, check_size, nodes_in
 from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 
 T = TypeVar("T")
@@ -32,11 +31,18 @@ NOT_SEEN = (
     "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "
     "and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a table with open_table."
 )
+_TOO_LARGE = (
+    "The statement is too large once its views, macros and WITH are written out where they are read: keep a part of it "
+    "in a temporary table."
+)
 _INSIDE = "A view or macro in its definition cannot be checked: ask the steward to write it plainly."
 # The most levels of views in views, or of macros in macros.
 _DEEPEST = 20
 # More views and macros than any statement uses: twenty levels of views that read the last one twice are a million.
 _MOST_DEFINITIONS = 1000
+# Nodes of the tree with views, macros and WITH written out, as DuckDB plans it. A text of the longest kind that is
+# admitted has fewer.
+_MOST_NODES = 50_000
 
 
 @dataclass
@@ -76,10 +82,10 @@ def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "
     """
     copy = copied(query)
     bound = Bound(copy, text=text, origins=remember(query, copy))
-    check_expanded(bound.query)
+    _check_expanded(bound.query)
     without_schemas(bound.query)
     _Guarded(catalog, functions, bound).within(bound.query, Place())
-    check_expanded(bound.query)
+    _check_expanded(bound.query)
     bound.has_parameters = bool(nodes_of(bound.query, exp.Placeholder, exp.Parameter))
     return bound
 
@@ -257,8 +263,8 @@ class _Guarded(Binder):
 
     def _grow(self, definition: Node) -> None:
         """Raises UnsupportedQuery if the statement grows too large by the definitions in it."""
-        self._nodes += nodes_in(definition)
-        check_size(self._nodes)
+        self._nodes += _nodes_in(definition)
+        _check_size(self._nodes)
 
     def _is_too_deep(self, place: Place) -> bool:
         self._definitions += 1
@@ -430,3 +436,42 @@ def _definition(view: View) -> tuple[Node, list[Node], Reading]:
 _OURS = {("", ""), ("temp", "main"), ("", "temp"), ("", "main")}
 _THEIRS = {("", ""), ("system", "main"), ("", "main")}
 _SYSTEM = frozenset({"tables", "duckdb_tables", "sqlite_master"})
+
+
+# --- how large a query is once it is written out ----------------------------------------------------------------------
+
+
+def _check_expanded(query: Node) -> None:
+    """Raises UnsupportedQuery if a query is too large when what WITH names is written out wherever it is read."""
+    _check_size(_size(query, {}))
+
+
+def _check_size(nodes: int) -> None:
+    """Raises UnsupportedQuery for a query of too many nodes."""
+    if nodes > _MOST_NODES:
+        raise UnsupportedQuery(_TOO_LARGE)
+
+
+def _nodes_in(node: Node) -> int:
+    """The number of nodes of a tree."""
+    return sum(1 for _ in node.walk())
+
+
+def _size(node: Node, known: Mapping[str, int]) -> int:
+    """The nodes of a query, written out. known: the sizes of what WITH around it names."""
+    total, inside, first = 1, dict(known), node.args.get(WITH)
+    for one in first.expressions if first is not None else ():
+        # What reads itself is not written out.
+        inside[fold(one.alias)] = _size(one.this, {**inside, fold(one.alias): 0})
+        total += 1
+    waiting = [one for one in node.iter_expressions() if one is not first]
+    while waiting:
+        one = waiting.pop()
+        if one.args.get(WITH) is not None:
+            total += _size(one, inside)
+            continue
+        total += 1
+        if isinstance(one, exp.Table) and not one.args.get("db"):
+            total += inside.get(fold(one.name), 0)
+        waiting += one.iter_expressions()
+    return total
