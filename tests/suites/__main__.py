@@ -1,4 +1,4 @@
-"""What an analyst gets of TPC-H, TPC-DS and ClickBench: python -m tests.suites [--suite NAME] [--query NUMBER].
+"""What an analyst gets of four public suites: python -m tests.suites [--suite NAME] [--query NUMBER].
 
 Each query that reads a protected table is asked as it is written. It is answered, or refused with the sentence shown.
 An answer is drawn without noise, and compared with DuckDB's own over the records that have an owner, to the step that
@@ -24,7 +24,7 @@ from tests.suites.asking import Outcome, ask
 from tests.suites.data import DATA
 from tests.suites.refusals import by_reason
 
-SUITES = ("tpch", "tpcds", "clickbench")
+SUITES = ("tpch", "tpcds", "clickbench", "ssb")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import duckdb
 
+# The queries of the Star Schema Benchmark, which are in no package.
+OWN = Path(__file__).parents[2] / "fixtures" / "suites" / "ssb"
 TPC = {"tpch": ("dbgen", (0.01, 1)), "tpcds": ("dsdgen", (0.01, 0.1))}
 HITS = 50_000
 # Each column of `hits` that a query reads, from the row's number i and the visitor's number u. The other columns are
@@ -63,6 +65,36 @@ LOOKUPS = {
         SELECT i AS place, ((hash(i, 'address') % 4294967296)::BIGINT - 2147483648)::INTEGER AS ClientIP
         FROM range(400) r(i)""",
 }
+# The tables of the Star Schema Benchmark (O'Neil, O'Neil and Chen 2009), section 2, from those of TPC-H. Prices are in
+# cents. A city is a nation's name, cut to nine characters, and a digit.
+CITY = "rpad(n_name, 9, ' ')[:9]"
+SSB = {
+    "date": """
+        SELECT strftime(day, '%Y%m%d')::INTEGER AS d_datekey, day::DATE AS d_date, dayname(day) AS d_dayofweek,
+          monthname(day) AS d_month, year(day)::INTEGER AS d_year, strftime(day, '%Y%m')::INTEGER AS d_yearmonthnum,
+          strftime(day, '%b%Y') AS d_yearmonth, (1 + dayofyear(day) // 7)::INTEGER AS d_weeknuminyear
+        FROM range(TIMESTAMP '1992-01-01', TIMESTAMP '1999-01-01', INTERVAL 1 DAY) r(day)""",
+    "cities": f"""
+        SELECT {CITY} || digit AS city, n_name AS nation, r_name AS region
+        FROM nation JOIN region ON n_regionkey = r_regionkey, range(10) r(digit)""",
+    "part": """
+        SELECT p_partkey, p_name, 'MFGR#' || (1 + p_partkey % 5) AS maker, maker || (1 + p_partkey // 5 % 5) AS kind,
+          maker AS p_mfgr, kind AS p_category, kind || (1 + p_partkey // 25 % 40) AS p_brand1
+        FROM part""",
+    "supplier": f"""
+        SELECT s_suppkey, s_name, {CITY} || (hash(s_suppkey) % 10) AS s_city, n_name AS s_nation, r_name AS s_region
+        FROM supplier JOIN nation ON s_nationkey = n_nationkey JOIN region ON n_regionkey = r_regionkey""",
+    "customer": f"""
+        SELECT c_custkey, c_name, {CITY} || (hash(c_custkey) % 10) AS c_city, n_name AS c_nation, r_name AS c_region
+        FROM customer JOIN nation ON c_nationkey = n_nationkey JOIN region ON n_regionkey = r_regionkey""",
+    "lineorder": """
+        SELECT l_orderkey AS lo_orderkey, l_linenumber AS lo_linenumber, o_custkey AS lo_custkey,
+          l_partkey AS lo_partkey, l_suppkey AS lo_suppkey, strftime(o_orderdate, '%Y%m%d')::INTEGER AS lo_orderdate,
+          l_quantity::INTEGER AS lo_quantity, (100 * l_extendedprice)::INTEGER AS lo_extendedprice,
+          (100 * l_discount)::INTEGER AS lo_discount, lo_extendedprice * (100 - lo_discount) // 100 AS lo_revenue,
+          6 * (lo_extendedprice // lo_quantity) // 10 AS lo_supplycost
+        FROM lineitem JOIN orders ON l_orderkey = o_orderkey""",
+}
 BY_TYPE = {"VARCHAR": "''", "TIMESTAMP": "TIMESTAMP '2013-07-15'", "DATE": "DATE '2013-07-15'"}
 
 
@@ -74,9 +106,10 @@ def loaded(extension: str) -> duckdb.DuckDBPyConnection:
 
 
 def write(con: duckdb.DuckDBPyConnection, folder: Path, tables: dict[str, str]) -> None:
+    """One file for each table, of a query."""
     folder.mkdir(parents=True, exist_ok=True)
-    for table, columns in tables.items():
-        con.execute(f"COPY (SELECT {columns} FROM {table}) TO '{folder / table}.parquet'")
+    for table, sql in tables.items():
+        con.execute(f"COPY ({sql}) TO '{folder / table}.parquet'")
 
 
 def transactions(folder: Path, suite: str) -> None:
@@ -86,7 +119,9 @@ def transactions(folder: Path, suite: str) -> None:
         with loaded(suite) as con:
             con.execute(f"CALL {generator}(sf = {scale})")
             listed = con.execute("SHOW TABLES").fetchall()
-            write(con, folder / f"{suite}-{scale}", {table: "*" for (table,) in listed})
+            write(con, folder / f"{suite}-{scale}", {table: f"FROM {table}" for (table,) in listed})
+            if suite == "tpch":
+                write(con, folder / f"ssb-{scale}", SSB)
             asked = con.execute(f"SELECT query_nr, query FROM {suite}_queries()").fetchall()
     queries(folder / suite, dict(asked))
 
@@ -108,7 +143,8 @@ def hits(folder: Path, source: Path) -> None:
             FROM range({HITS}) r(i)"""
         )
         con.execute(f"INSERT INTO hits SELECT {values} FROM visits ORDER BY i")
-        write(con, folder / "clickbench-1", {"hits": "*", **dict.fromkeys(LOOKUPS, "* EXCLUDE (place)")})
+        lookups = {name: f"SELECT * EXCLUDE (place) FROM {name}" for name in LOOKUPS}
+        write(con, folder / "clickbench-1", {"hits": "FROM hits", **lookups})
     text = (source / "queries.sql").read_text(encoding="utf-8").strip().splitlines()
     queries(folder / "clickbench", dict(enumerate(text, start=1)))
 
@@ -122,6 +158,7 @@ def queries(folder: Path, asked: dict[int, str]) -> None:
 def main(folder: Path, clickbench: Path) -> None:
     for suite in TPC:
         transactions(folder, suite)
+    queries(folder / "ssb", {int(path.stem): path.read_text(encoding="utf-8") for path in OWN.glob("*.sql")})
     hits(folder, clickbench / "duckdb")
 
 
