@@ -20,8 +20,9 @@ from duckanon.functions.cell_key import key_flaw, key_sql, ptable_of
 from duckanon.functions.publication_changed import check_changed_sums
 from duckanon.functions.publication_numbers import MOST, check_publishable, kind_of, matched, number
 from duckanon.functions.publication_sums import CHANGED, amount, check_summed, check_sums
+from duckanon.functions.publication_totals import Totals
 from duckanon.functions.schema import is_number
-from duckanon.functions.suppressed_tables import BY_LEVEL, Margin, form, level_columns
+from duckanon.functions.suppressed_tables import BY_LEVEL, Margin, form, level_columns, place
 
 
 def check_masked(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -88,12 +89,15 @@ def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     if terms.suppressed is None:
         return terms.kind == "shares"
     made = form(con, candidate.release, candidate.columns, terms.variables)
-    totals = [f"({one.levels})" for one in made.margins if one.total]
-    ((hidden,),) = con.execute(
-        f"SELECT system.main.count(*) FROM {candidate.release} "
-        f"WHERE {identifier(terms.suppressed)} AND ({' OR '.join([*totals, 'false'])})"
-    ).fetchall()
-    return bool(hidden)
+    totals = Totals.of(made, candidate, terms)
+    for margin in (one for one in made.margins if one.total):
+        values = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in margin.variables) or "NULL"
+        hidden = con.execute(
+            f"SELECT {values} FROM {candidate.release} WHERE {margin.levels} AND {identifier(terms.suppressed)}"
+        ).fetchall()
+        if any(place(margin.nodes, dict(zip(margin.variables, row, strict=False))) in totals for row in hidden):
+            return True
+    return False
 
 
 def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin) -> list[bool]:

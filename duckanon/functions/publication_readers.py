@@ -27,7 +27,8 @@ import numpy.typing as npt
 from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Earlier, Perturbation, Terms
 from duckanon.functions.cell_key import ptable_of
-from duckanon.functions.suppressed_tables import Margin, form
+from duckanon.functions.publication_totals import Totals
+from duckanon.functions.suppressed_tables import Margin, form, place
 
 if TYPE_CHECKING:
     from duckanon.engines.tables.released import Released
@@ -109,14 +110,13 @@ class Readers:
         made = form(self.con, relation, columns, table.variables)
         if table.summed and len(made.tables) > 1:
             yield self._summed(table.variables, f"{name}_s", records)
+        totals = Totals.of(made, self.candidate, table)
         for at, margin in enumerate(made.margins):
             scope = self._places(margin.variables)
             if not scope:
                 continue  # the number of all records is known
             codes, own = records.margin(scope)
-            hidden = self._hidden(relation, table.suppressed or "", margin)
-            if margin.total and self.candidate.totals:
-                hidden = hidden[:0]
+            hidden = self._hidden(relation, table.suppressed or "", margin, totals)
             empty = hidden[~rows_in(hidden, codes)]
             codes, own = np.vstack([codes, empty]), np.concatenate([own, np.zeros(len(empty), dtype=np.int64)])
             within = (0 if len(empty) else 1, UNBOUNDED)
@@ -135,19 +135,25 @@ class Readers:
         every = np.ones(len(codes), dtype=bool)
         return counts(name, scope, codes, own, suppressed=every, within=(1, UNBOUNDED), complete=False)
 
-    def _hidden(self, relation: str, suppressed: str, margin: Margin) -> _Ints:
-        """The codes of a margin's suppressed cells, but of those with values that no record has."""
+    def _hidden(self, relation: str, suppressed: str, margin: Margin, totals: Totals) -> _Ints:
+        """The codes of a margin's suppressed cells that readers do not know.
+
+        Without those with values that no record has.
+        """
         levels = [
             f"JOIN (SELECT value, system.main.dense_rank() OVER (ORDER BY value ASC NULLS LAST) - 1 AS code FROM "
             f"(SELECT DISTINCT {identifier(name)} AS value FROM {self.candidate.of})) AS l{at} "
             f"ON r.{identifier(name)} IS NOT DISTINCT FROM l{at}.value"
             for at, name in enumerate(margin.variables)
         ]
-        shown = ", ".join(f"l{at}.code" for at in range(len(levels)))
+        shown = ", ".join(f"l{at}.code, CAST(l{at}.value AS VARCHAR)" for at in range(len(levels)))
         found = self.con.execute(
             f"SELECT {shown} FROM {relation} AS r {' '.join(levels)} WHERE {margin.levels} AND {identifier(suppressed)}"
         ).fetchall()
-        return np.array(found, dtype=np.int64).reshape(-1, len(levels))
+        if margin.total and self.candidate.totals:
+            places = [place(margin.nodes, dict(zip(margin.variables, row[1::2], strict=True))) for row in found]
+            found = [row for row, cell in zip(found, places, strict=True) if cell not in totals]
+        return np.array([row[::2] for row in found], dtype=np.int64).reshape(-1, len(levels))
 
     # --- perturbed counts ---------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.publication_numbers import kind_of
+from duckanon.functions.publication_totals import Totals
 from duckanon.functions.schema import is_number
 from duckanon.functions.sqltext import unit_of
 from duckanon.functions.summed_systems import Cells
@@ -132,8 +133,8 @@ def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form)
     hidden = np.array([found[number].hidden for number in cells.numbers])
     if candidate.totals:
         # Where noisy counts are sold, epsilon bounds what is paid for, and totals count as known.
-        inside = {table.nodes for table in form.tables}
-        hidden &= [tuple(names for names, _ in number) in inside for number in cells.numbers]
+        totals = Totals.of(form, candidate, candidate.terms)
+        hidden &= [number not in totals for number in cells.numbers]
     joint = _joint(con, candidate, form, cells) if len(form.tables) > 1 else None
     _check_open(
         candidate, hidden, _problem(candidate.policy.small, cells, list(map(found.__getitem__, cells.numbers)), joint)

@@ -29,6 +29,7 @@ BY = (
     "variables := ['industry', 'region'], value := 'value', suppressed := 'suppressed', "
     "hierarchies := {'industry': 'codes'}"
 )
+SUMS = ", sum := 'turnover'"
 CALL = "'firms', ['industry'], ['region'], hierarchies := {'industry': 'codes'}, n := 4"
 
 
@@ -241,6 +242,41 @@ def made(con: duckdb.DuckDBPyConnection, codes: Codes, counts: np.ndarray, rando
 )
 def test_the_levels_of_codes(codes: Codes, levels: dict[str, Any]) -> None:
     assert levels_of_codes("k", codes, sorted(levels)).leaves == levels
+
+
+@pytest.mark.parametrize("of", ["counts", "sums"])
+@pytest.mark.parametrize("sold", [True, False])
+@pytest.mark.parametrize(("hidden", "shown"), [("B1", "B"), ("B", "B2")])
+def test_codes_with_parts_are_known_totals_where_counts_are_sold(
+    firms: duckdb.DuckDBPyConnection, of: str, sold: bool, hidden: str, shown: str
+) -> None:
+    """B1 lies above the deepest codes, but has no parts, and is no total. A total B that is known tells B1."""
+    selling = PROTECT.format(more="")[:-1] + ", per_query := 0.1)"
+
+    def sell() -> None:
+        firms.execute("SELECT unprotect('firms')").fetchall()
+        firms.execute(selling).fetchall()
+
+    firms.execute("UPDATE firms SET industry = 'A2' WHERE industry = 'A12' OR industry = 'A11' AND region <> 'west'")
+    if sold:
+        sell()
+    firms.execute(
+        f"CREATE TABLE decided AS SELECT industry, region, row_level, col_level, false AS suppressed "
+        f"FROM suppress({CALL}) WHERE industry = '{shown}'"
+    ).fetchall()
+    measure, how = {"counts": ("", ""), "sums": (", value := 'turnover', rule := ['p%', 'threshold']", SUMS)}[of]
+    firms.execute(f"CREATE OR REPLACE TABLE made AS FROM suppress({CALL}{measure}, apriori := 'decided')").fetchall()
+    is_hidden = firms.execute("SELECT bool_or(industry = 'B') FROM made WHERE suppressed").fetchall()
+    assert is_hidden == [(hidden == "B",)]
+    if sold and hidden == "B":
+        assert "is not published" in refused(firms, f"publish('made', {BY}{how})")
+        return
+    assert "is published" in said(firms, f"publish('made', {BY}{how})")
+    if hidden == "B":
+        with pytest.raises(duckdb.InvalidInputException, match="readers who do not know"):
+            sell()
+    else:
+        sell()
 
 
 # --- rows that stand for several records ------------------------------------------------------------------------------
