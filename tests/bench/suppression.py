@@ -1,8 +1,8 @@
 """Secondary suppression: cost, lower bound, time and under-protected primary cells of seeded magnitude tables.
 
-Run: python -m tests.bench.suppression [CELLS ...], for tables of two dimensions or, for 6160, 22134 and 94668, of
-four, and for 24640, 88536, 284004 and 946680 of five; or python -m tests.bench.suppression elimination, for 50 tables
-beside a plain elimination in the same run
+Run: python -m tests.bench.suppression [CELLS ...], for tables of two dimensions or, for 6160, 22134, 94668, 255285 and
+502200, of four, and for 24640, 88536, 284004 and 946680 of five; or python -m tests.bench.suppression elimination, for
+50 tables beside a plain elimination in the same run
 
 Rows are a total, sections and divisions; columns a total and its parts; p% with p = 10 or fewer than three
 contributors, and intervals of 5 % at least; attackers know each cell to within 100 %. Cost is the sum of log(1 + value)

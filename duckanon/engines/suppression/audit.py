@@ -32,6 +32,8 @@ Bools = npt.NDArray[np.bool_]
 _SOUGHT, _MOST_SOUGHT = 8000, 400_000
 # Duals are taken to the nearest 1 / _DENOMINATOR.
 _DENOMINATOR = 720720
+# What a solver's answer may be off.
+_NOTHING = 1e-7
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def witnessed(
             own = _Audit(_only(published, base, places == block))
             for cell, sign, wanted in [one for one in left if places[one[0]] == block]:
                 if not audit.reaches(cell, sign, wanted):
-                    table = own.table(cell, sign, wanted)
+                    table = own.table(cell, wanted, base[places == block])
                     if table is not None:
                         change = Witness(np.flatnonzero(places == block), table - base[places == block])
                         for one in audit.sound([change]):
@@ -222,25 +224,50 @@ class _Audit:
             table = self._whole(at, sign)
         return float(table[at]), bound is not None and sign * int(table[at]) == bound
 
-    def table(self, cell: int, sign: int, wanted: int) -> Ints | None:
-        """A whole table, shape (suppressed cells,), in which the cell has that value; None without one."""
+    def table(self, cell: int, wanted: int, base: Ints) -> Ints | None:
+        """A whole table, shape (suppressed cells,), in which the cell has that value; None if none is found.
+
+        base: a table that agrees.
+        """
         at = int(np.searchsorted(self._cells, cell))
+        moved = self._nearest(at, wanted, base)
+        if moved is None:
+            return None
+        table: Ints = base + np.rint(moved).astype(np.int64)
+        if self._agrees(table):
+            return table
+        few = self._searched(at, wanted, base, np.abs(moved) > _NOTHING)
+        return self._searched(at, wanted, base, np.ones(len(base), dtype=bool)) if few is None else few
+
+    def _nearest(self, at: int, wanted: int, base: Ints) -> Floats | None:
+        """What leads from the base to a near table in fractions, in which a cell has that value; None without one.
+
+        It moves few cells, and so mostly by whole units.
+        """
+        room = np.concatenate([self._most - base, (base - self._least).astype(np.float64)])
+        lower, move = np.zeros(2 * len(base)), float(wanted - base[at])
+        ahead, back = (at, at + len(base)) if move > 0 else (at + len(base), at)
+        lower[ahead], room[ahead], room[back] = abs(move), abs(move), 0.0
+        cost = 1.0 / np.maximum(1.0, np.minimum(room, abs(move)))
+        largest = float(room[np.isfinite(room)].max(initial=1.0))
+        program = Program(cost, lower, room, primal=False, largest=largest, presolve=False)
+        none = np.zeros(self._equations.shape[0])
+        program.add(_beside(self._equations, -self._equations), none, none)
+        found = program.solve()
+        return None if found is None else found.x[: len(base)] - found.x[len(base) :]
+
+    def _searched(self, at: int, wanted: int, base: Ints, moved: Bools) -> Ints | None:
+        """As `table`, where it differs from the base in these cells only."""
         lower, upper = self._least.astype(np.float64), self._most.copy()
-        (lower if sign < 0 else upper)[at] = wanted
-        self._program.bound(lower, upper)
-        self._program.price_one(at, -float(sign))
-        found = self._program.solve()
-        self._program.price_one(at, 0.0)
+        lower[at] = upper[at] = wanted
+        table: Ints = np.where(moved, 0, base)
+        right = self._right - self._equations @ table
+        among = self._equations[:, np.flatnonzero(moved)]
+        found = whole_optimum(np.zeros(among.shape[1]), lower[moved], upper[moved], among, right)
         if found is None:
             return None
-        table = np.rint(found.x).astype(np.int64)
-        if not self._agrees(table):
-            lower[at] = upper[at] = wanted
-            searched = whole_optimum(np.zeros(len(self._cells)), lower, upper, self._equations, self._right)
-            if searched is None or not self._agrees(searched):
-                return None
-            table = searched
-        return table if sign * table[at] >= sign * wanted else None
+        table[moved] = found
+        return table if self._agrees(table) else None
 
     def _agrees(self, table: Ints) -> bool:
         inside = bool((table >= self._least).all() and (table <= self._most).all())

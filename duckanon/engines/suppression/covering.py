@@ -288,7 +288,7 @@ def _solved(cost: Floats, lower: Floats, upper: Floats, rows: object) -> Floats 
     from scipy.sparse import csr_array, hstack
 
     made = csr_array(rows)
-    program = Program(cost, lower, upper, primal=False, largest=float(upper.max(initial=1.0)))
+    program = Program(cost, lower, upper, primal=False, largest=float(upper.max(initial=1.0)), presolve=False)
     right = np.zeros(made.shape[0])
     program.add(csr_array(hstack([made, -made])), right, right)
     found = program.solve()

@@ -40,15 +40,26 @@ class Program:
     One thread and no clock: the same calls give the same answers.
     """
 
-    def __init__(self, cost: Floats, lower: Floats, upper: Floats, *, primal: bool, largest: float = 1.0) -> None:
+    def __init__(
+        self,
+        cost: Floats,
+        lower: Floats,
+        upper: Floats,
+        *,
+        primal: bool,
+        largest: float = 1.0,
+        presolve: bool = True,
+    ) -> None:
         """primal: simplex for bounds and costs that change while 0 stays feasible; or else dual, for rows that come.
 
         largest: of the finite bounds that columns and rows will have. HiGHS gets all of them divided by a power of two,
-        which rounds nothing and leaves the duals as they are.
+        which rounds nothing and leaves the duals as they are. presolve: whether it is made smaller before the first
+        solve, which takes longer than to solve one of some hundreds of columns with few that move.
         """
         import highspy
 
-        self._highs = new_highs(simplex_strategy=4 if primal else 1, solver="simplex")
+        options = {} if presolve else {"presolve": "off"}
+        self._highs = new_highs(simplex_strategy=4 if primal else 1, solver="simplex", **options)
         self._solved = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kModelEmpty)
         self._infeasible = highspy.HighsModelStatus.kInfeasible
         self._all = np.arange(len(cost), dtype=np.int32)
