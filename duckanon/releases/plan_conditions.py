@@ -269,6 +269,9 @@ class PlannedConditions(PlannedKeys):
         except NotBounded as no:
             told = {"quantile": "quantile_cont", COVARIANCE: "avg"}.get(one.name, one.name)
             further = "" if one.place is None else f", {float(one.place):g}"
+            if ": " in str(no):
+                # It says what to write instead.
+                raise NotFollowed(f"{no}.") from no
             why = Unanswered(
                 str(no),
                 tuple(sorted(columns_of(operand))),

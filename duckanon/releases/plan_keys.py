@@ -201,12 +201,16 @@ class PlannedKeys:
     @cached_property
     def _bounded(self) -> Columns:
         """The columns of the records that WHERE leaves, with their bounds."""
-        assert self._protected.stored is not None
-        present = (
-            frozenset(one.name for one in present_columns([*self._found.filter])) | self._protected.stored.required
-        )
+        present = frozenset(column.name for column in self._present)
         asked = ranges(self._found.filter, self._types, self._context.today)
         return Columns(self._protected, self._types, self._context.today, present, asked)
+
+    @property
+    def _present(self) -> frozenset[Column]:
+        """The columns of which no record that WHERE leaves has NULL."""
+        stored, (source, *_) = self._protected.stored, self._found.sources
+        declared = frozenset() if stored is None else stored.required
+        return present_columns([*self._found.filter]) | {Column(source.number, name) for name in declared}
 
     def _key_within(self, column: Column) -> Key:
         """The key of a column within an expression. Raises NotOffered."""
@@ -217,7 +221,8 @@ class PlannedKeys:
             stored = {fold(one): one for one in self._context.columns(self._table)}
             tested = _tested(stored.get(column.name, column.name), self._types.get(column.name, ""))
             ways = self._by_bounds(column) or f"{_OF_OTHERS} {tested}"
-            raise NotOffered(f"{str(no).rstrip('.')}, and by what is computed from these; {ways}.") from no
+            computed = ", and by what is computed from these" if str(no).startswith("Counts") else ""
+            raise NotOffered(f"{str(no).rstrip('.')}{computed}; {ways}.") from no
 
     def _by_bounds(self, column: Column) -> str:
         """What a key of a column may be by the column's bounds, in words; empty where it has none that are of use."""
@@ -241,7 +246,7 @@ class PlannedKeys:
         if is_condition(expr, self._found.sources):
             tests: Sequence[Expr] = [expr, Not(expr)]
             values: Sequence[Expr] = [TRUE, FALSE, NULL]
-            if never_null(expr, present_columns([*self._found.filter])):
+            if never_null(expr, self._present):
                 tests, values = tests[:1], values[:2]
         elif isinstance(expr, Case) and all(value == NULL or _is_constant(value) for value in expr.values):
             tests, values = [branch.condition for branch in expr.branches], expr.values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,14 @@ def test_statistics_that_do_not_add_up_keep_their_cells(con: duckanon.Analyst) -
     assert [k for k, _, middle in rows if middle is None] == [None, "b"]
     with pytest.raises(PolicyRefusal, match="do not add up"):
         con.execute("SELECT n // 2, count(DISTINCT x) FILTER (WHERE n = 1) FROM t GROUP BY 1")
+
+
+def test_a_condition_on_a_column_without_null_has_no_row_for_null(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE t (k VARCHAR NOT NULL, free VARCHAR)").fetchall()
+        con.execute("INSERT INTO t SELECT ['a', 'b'][1 + i % 2], 'a' FROM range(20) r(i)").fetchall()
+        con.execute("SELECT protect('t', epsilon := 1000, per_query := 100, public := ['k'])").fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        for condition, rows in (("k = 'a'", [False, True]), ("k LIKE 'a%'", [False, True]), ("free = 'a'", 3)):
+            found = con.execute(f"SELECT {condition} AS is_met, count(*) FROM t GROUP BY 1 ORDER BY 1").fetchall()
+            assert len(found) == rows if isinstance(rows, int) else [row[0] for row in found] == rows

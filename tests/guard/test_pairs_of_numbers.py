@@ -50,6 +50,7 @@ def test_equal_to_duckdb(analyst: duckanon.Analyst, monkeypatch: pytest.MonkeyPa
     for sql in (
         f"SELECT {name}(y, x), k FROM t WHERE k < 2 GROUP BY k ORDER BY k",
         f"SELECT round({name}(y * 2, x + 1) FILTER (WHERE x > 20), 3) AS s, count(*) FROM t",
+        f"SELECT {name}(least(greatest(y, 30), 60), coalesce(x, 7)) AS s, {name}(least(y, x), greatest(x, y)) FROM t",
     ):
         mine = analyst.execute(sql)
         named, found = mine.description, mine.fetchall()

@@ -39,6 +39,7 @@ MORE = [
     "SELECT max(l_shipdate) FROM lineitem",
     "SELECT l_returnflag, min(l_shipdate) FROM lineitem WHERE l_quantity > 3 GROUP BY l_returnflag",
     "SELECT max(l_receiptdate) FROM lineitem",
+    "SELECT max(l_returnflag) FROM lineitem",
     "SELECT max(l_comment) FROM lineitem",
     "SELECT max(l_quantity + l_discount) FROM lineitem",
     "SELECT sum(l_quantity * l_tax) FROM lineitem",

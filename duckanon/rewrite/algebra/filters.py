@@ -35,6 +35,7 @@ from duckanon.rewrite.algebra.expressions import (
     Arithmetic,
     Between,
     Boolean,
+    Coalesce,
     Column,
     Comparator,
     Comparison,
@@ -45,6 +46,7 @@ from duckanon.rewrite.algebra.expressions import (
     Like,
     Not,
     Null,
+    Operation,
     Or,
 )
 from duckanon.rewrite.algebra.scalars import LISTED, Scalar, Scalars, builtin, instant, of_constant, together, widened
@@ -159,6 +161,11 @@ class _Writer:
                 # It has a value where both have one, so that nothing has to be computed.
                 parts = [self._is(each, NULL) for each in (left, right) if self._scalars.constant(each) is None]
                 return f"({' OR '.join(parts)})" if parts else "false"
+            case ((Coalesce(parts) | Operation("Least" | "Greatest", parts=parts)), Null()):
+                # It has no value where none of its parts has one.
+                if any(self._scalars.constant(each) is not None for each in parts):
+                    return "false"
+                return f"({' AND '.join(self._is(each, NULL) for each in parts)})"
             case _, Null():
                 return f"({self.scalar(operand).sql} IS NULL)"
             case _, Boolean(truth):
