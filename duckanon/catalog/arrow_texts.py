@@ -27,7 +27,7 @@ def on_the_way(kind: str) -> str:
 
     A text of the whole would not tell a JSON of null from NULL.
     """
-    found, opened, last, begins = "", [""], "", True
+    text, opened, last, begins = "", [""], "", True
     for name, words, other in _PARTS.findall(kind):
         if other == "(":
             opened.append(last)
@@ -35,11 +35,11 @@ def on_the_way(kind: str) -> str:
             opened.pop()
         elif words:
             label, _, last = words.partition(" ") if begins and opened[-1] in _NAMED else ("", "", words)
-            found += f"{label} " if label else ""
-        found += _AS_TEXT.sub("VARCHAR", last) if words else name or other
+            text += f"{label} " if label else ""
+        text += _AS_TEXT.sub("VARCHAR", last) if words else name or other
         # What comes first in parentheses, and after each comma.
         begins = other in ("(", ",") or (begins and other == " ")
-    return found
+    return text
 
 
 def sent(name: str, kind: str) -> str:

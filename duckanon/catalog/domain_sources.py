@@ -70,16 +70,18 @@ def plain(source: Any) -> Any:
     if isinstance(source, WithNull):
         return {"values": source.name, "nulls": True}
     if isinstance(source, Range):
-        first, last = (one if isinstance(one, int) else str(one) for one in (source.first, source.last))
+        first, last = (number if isinstance(number, int) else str(number) for number in (source.first, source.last))
         return {"from": first, "to": last, "step": source.step, **({"nulls": True} if source.nulls else {})}
     return source
 
 
-def of_plain(found: Any) -> DomainSource:
+def of_plain(value: Any) -> DomainSource:
     """The domain that `plain` wrote."""
-    if isinstance(found, Mapping) and "values" in found:
-        return WithNull(found["values"])
-    if isinstance(found, Mapping):
-        first, last = (one if isinstance(one, int) else date.fromisoformat(one) for one in (found["from"], found["to"]))
-        return Range(first, last, found["step"], found.get("nulls", False))
-    return tuple(found) if isinstance(found, list) else found
+    if isinstance(value, Mapping) and "values" in value:
+        return WithNull(value["values"])
+    if isinstance(value, Mapping):
+        first, last = (
+            number if isinstance(number, int) else date.fromisoformat(number) for number in (value["from"], value["to"])
+        )
+        return Range(first, last, value["step"], value.get("nulls", False))
+    return tuple(value) if isinstance(value, list) else value

@@ -46,7 +46,7 @@ def objection(column: str, source: DomainSource, kind: str) -> str | None:
     What no cast to the type holds is found by DuckDB. A name is none of the wrong type here.
     """
     values = source.ends if isinstance(source, Range) else source if isinstance(source, tuple) else ()
-    reasons = [one for one in (_wrong(value, kind) for value in values) if one is not None]
+    reasons = [number for number in (_wrong(value, kind) for value in values) if number is not None]
     return _SENTENCES[min(reasons)].format(column) if reasons else None
 
 
@@ -57,7 +57,7 @@ def listed_types(values: Iterable[object]) -> list[str]:
 
 def of_other_type(column: str, listed: Iterable[str], kind: str) -> str | None:
     """As `objection`, for the types that `listed_types` gives: once stored, a number looks like a text."""
-    reasons = [one for one in (_other(each, kind) for each in listed) if one is not None]
+    reasons = [number for number in (_other(each, kind) for each in listed) if number is not None]
     return _SENTENCES[min(reasons)].format(column) if reasons else None
 
 
@@ -66,7 +66,7 @@ def of_other_column(column: str, theirs: str, kind: str) -> str | None:
 
     Numbers are compared by their values, which must not change in a cast; all else only with its own type.
     """
-    texts = all(one == "VARCHAR" or one.startswith("ENUM(") for one in (theirs, kind))
+    texts = all(text == "VARCHAR" or text.startswith("ENUM(") for text in (theirs, kind))
     numbers = is_exact(theirs) and (is_exact(kind) or kind in FLOATS)
     if theirs == kind or texts or numbers or (theirs in FLOATS and kind in FLOATS):
         return None
@@ -80,7 +80,7 @@ def may_be_days(column: str, source: DomainSource, kind: str) -> str | None:
     """
     if not is_time(kind) or source == ENUM:
         return None
-    listed = {_wrong(one, kind) for one in source} if isinstance(source, tuple) else None
+    listed = {_wrong(value, kind) for value in source} if isinstance(source, tuple) else None
     return _EARLIER.format(column) if listed is None or _DAY in listed else None
 
 
@@ -138,14 +138,14 @@ def _wrong_text(text: str, kind: str) -> int | None:
         return _MISFIT if ":" in text else None
     if kind not in _DIGITS or text.strip().lower() in _ENDLESS:
         return None
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         return _DAY if is_time(kind) and ":" not in text else _MISFIT
     zoned = kind.endswith("WITH TIME ZONE")
-    if zoned and found["zone"] is None:
+    if zoned and match["zone"] is None:
         return _ZONE
-    too_fine = len((found["digits"] or "").rstrip("0")) > _DIGITS[kind]
-    wrong = too_fine or (found["zone"] is not None and not zoned) or (found["day"] is None) == is_time(kind)
+    too_fine = len((match["digits"] or "").rstrip("0")) > _DIGITS[kind]
+    wrong = too_fine or (match["zone"] is not None and not zoned) or (match["day"] is None) == is_time(kind)
     return _MISFIT if wrong else None
 
 

@@ -97,13 +97,13 @@ def last(path: tuple[Link, ...], table: TableName) -> TableName:
 def chain(protected: Mapping[TableName, Protected], table: TableName) -> tuple[Link, ...] | None:
     """As `owner_path`; None where a table on the way is not protected, or comes twice."""
     path: list[Link] = []
-    seen = {table}
+    table_names = {table}
     while protected[table].policy.is_linked:
         (link,) = protected[table].policy.links
         table = link.parent
-        if table in seen or table not in protected:
+        if table in table_names or table not in protected:
             return None
-        seen.add(table)
+        table_names.add(table)
         path.append(link)
     return tuple(path)
 
@@ -172,7 +172,7 @@ def _joins(child: Stored, link: Link, parent: Stored | None) -> bool:
 
 
 def _conditions(child: Stored, alias: str, link: Link, parent: Stored, other: str) -> list[str]:
-    return [one for one in _compared(child, alias, link, parent, other) if one is not None]
+    return [text for text in _compared(child, alias, link, parent, other) if text is not None]
 
 
 def _compared(child: Stored, alias: str, link: Link, parent: Stored, other: str) -> list[str | None]:

@@ -63,8 +63,8 @@ class TableName(NamedTuple):
         if self.object != other.object:
             return False
         return any(
-            all(not mine or not theirs or mine == theirs for mine, theirs in zip(one, two, strict=True))
-            for one in self._readings()
+            all(not mine or not theirs or mine == theirs for mine, theirs in zip(reading, two, strict=True))
+            for reading in self._readings()
             for two in other._readings()
         )
 
@@ -113,7 +113,7 @@ def literals(texts: Iterable[str]) -> str:
 def spelled(path: Sequence[str]) -> str:
     """A name of several parts as people write it in SQL: a part stands in quotes where it must."""
     return ".".join(
-        one if _PLAIN.fullmatch(one) and fold(one) not in NOT_NAMES else quoted([one]) for one in path if one
+        name if _PLAIN.fullmatch(name) and fold(name) not in NOT_NAMES else quoted([name]) for name in path if name
     )
 
 
@@ -151,15 +151,15 @@ def search_path(database: str, schema: str, path: str) -> list[tuple[str, str]]:
 
 def parts(name: str) -> list[str]:
     """The parts of a name such as a.b."c.d", without their quotes; the whole text if it is not such a name."""
-    found = list(_PART.finditer(name))
-    if not 0 < len(found) <= 3 or ".".join(one.group(0) for one in found) != name:
+    matches = list(_PART.finditer(name))
+    if not 0 < len(matches) <= 3 or ".".join(match.group(0) for match in matches) != name:
         return [name]
-    return [one.group(1).replace('""', '"') if one.group(1) is not None else one.group(2) for one in found]
+    return [match.group(1).replace('""', '"') if match.group(1) is not None else match.group(2) for match in matches]
 
 
 def parts_of_column(name: str) -> list[str]:
     """As `parts`, for a column with its table's name before it: two to four parts, or the whole text."""
-    found = list(_PART.finditer(name))
-    if not 1 < len(found) <= 4 or ".".join(one.group(0) for one in found) != name:
+    matches = list(_PART.finditer(name))
+    if not 1 < len(matches) <= 4 or ".".join(match.group(0) for match in matches) != name:
         return [name]
-    return [one.group(1).replace('""', '"') if one.group(1) is not None else one.group(2) for one in found]
+    return [match.group(1).replace('""', '"') if match.group(1) is not None else match.group(2) for match in matches]

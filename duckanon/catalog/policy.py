@@ -167,14 +167,14 @@ class Policy:
     def publishable(self) -> frozenset[str]:
         """The columns, folded, by which tables of counts and shares may be published."""
         public = (*self.public, *self.hierarchy, *self.quasi_identifiers, *self.sensitive)
-        hidden = (*self.drop, *(one for one in (self.unit, self.privacy_unit) if one is not None))
+        hidden = (*self.drop, *(text for text in (self.unit, self.privacy_unit) if text is not None))
         return frozenset(map(fold, public)) - frozenset(map(fold, hidden))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that the policy names, each once."""
         own = None if self.is_linked else self.privacy_unit
-        single = [one for one in (own, self.unit) if one is not None]
+        single = [text for text in (own, self.unit) if text is not None]
         lists = [name for one in LISTS for name in getattr(self, one)]
         return tuple(dict.fromkeys([*single, *self.link, *lists, *self.domains, *self.bounds]))
 
@@ -206,7 +206,7 @@ class Policy:
             if name in given:
                 given[name] = tuple(given[name])
         for name in _MAPPINGS:
-            given[name] = {key: of_plain(one) for key, one in given.get(name, {}).items()}
+            given[name] = {key: of_plain(value) for key, value in given.get(name, {}).items()}
         given["links"] = tuple(
             Link(tuple(columns), TableName("", *parent), tuple(theirs))
             for columns, parent, theirs in given.get("links", ())

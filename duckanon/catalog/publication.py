@@ -174,7 +174,7 @@ class Candidate:
     @property
     def changed(self) -> bool:
         """Whether the records have changed since an earlier publication was made."""
-        return not all(one.same for one in self.earlier)
+        return not all(publication.same for publication in self.earlier)
 
     def check_changes(self) -> None:
         """Raises InvalidInput if the records have changed and the steward has not accepted that."""

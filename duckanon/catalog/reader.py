@@ -169,8 +169,8 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
     whole: all that there is. governed: what stewards decided, by folded database. own: the analyst's temporary tables
     and views.
     """
-    tables: dict[TableName, Stored] = {name: one for name, one in own.items() if isinstance(one, Stored)}
-    views: dict[TableName, View] = {name: one for name, one in own.items() if isinstance(one, View)}
+    tables: dict[TableName, Stored] = {name: stored for name, stored in own.items() if isinstance(stored, Stored)}
+    views: dict[TableName, View] = {name: view for name, view in own.items() if isinstance(view, View)}
     behind: dict[TableName, Stored | View] = {}
     protected = _protected(whole, governed)
     # A protected table that is not there may have been renamed: what may be it is not there for open views, either.
@@ -181,7 +181,11 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
             if name.object in decided.published:
                 tables[name] = stored
         elif name not in protected:
-            beside = [named for one, named in gone if (one.catalog, one.schema) == (name.catalog, name.schema)]
+            beside = [
+                named
+                for table_name, named in gone
+                if (table_name.catalog, table_name.schema) == (name.catalog, name.schema)
+            ]
             if is_like_one_of(stored.columns, beside):
                 continue
             behind[name] = stored
@@ -209,7 +213,7 @@ def _protected(whole: Everything, governed: Mapping[str, Governed]) -> dict[Tabl
     return {**protected, **owned}
 
 
-def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:
+def _fitting(protected: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:
     """The domains whose types are still those of the columns: a table that was built again may have other types.
 
     Comparing a column with keys of another type would cast it, and a cast may fail on a record. Domains hold an ENUM's
@@ -217,12 +221,12 @@ def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everyt
     may be days in a column of times are left out too.
     """
     types, found = {} if stands is None else stands.types, {}
-    for column, domain in one.domains.items():
+    for column, domain in protected.domains.items():
         if domain.found:
             if types.get(column) in domain_values.FINDABLE:
                 found[column] = domain
             continue
-        if may_be_days(one, column, types) is not None:
+        if may_be_days(protected, column, types) is not None:
             continue
         copy = whole.tables.get(TableName(database, SCHEMA, domain.table))
         kept = {} if copy is None else copy.types
@@ -232,13 +236,13 @@ def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everyt
     return found
 
 
-def may_be_days(one: Protected, column: str, types: Mapping[str, str]) -> str | None:
+def may_be_days(protected: Protected, column: str, types: Mapping[str, str]) -> str | None:
     """Why a domain of an earlier version may count the records of midnight only, in a sentence; None if it does not.
 
     column: folded. types: of the table's columns, by folded name.
     """
-    source = {fold(name): said for name, said in one.policy.domains.items()}.get(column)
-    domain = one.domains.get(column)
+    source = {fold(name): said for name, said in protected.policy.domains.items()}.get(column)
+    domain = protected.domains.get(column)
     if source is None or (domain is not None and domain.checked):
         return None
     return domain_values.may_be_days(column, source, types.get(column, ""))
@@ -255,11 +259,11 @@ def _is_open(name: TableName, decided: Governed, columns: tuple[str, ...]) -> bo
 
 def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, Macro]]:
     """The names of all macros, and the definitions of those whose name is defined only once."""
-    found: dict[str, list[Macro]] = {}
+    macros: dict[str, list[Macro]] = {}
     for name, database, schema, parameters, body, is_table in rows:
         macro = Macro(name, (fold(database), fold(schema)), tuple(map(fold, parameters)), body, is_table)
-        found.setdefault(fold(name), []).append(macro)
-    return frozenset(found), {name: same[0] for name, same in found.items() if len(same) == 1}
+        macros.setdefault(fold(name), []).append(macro)
+    return frozenset(macros), {name: same[0] for name, same in macros.items() if len(same) == 1}
 
 
 def _name(path: Sequence[str]) -> TableName:

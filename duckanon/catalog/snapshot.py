@@ -189,8 +189,8 @@ class Catalog:
         """The table of that full name, protected or not."""
         if name in self.protected:
             return self.protected[name].stored
-        found = self.tables.get(name) or self.behind.get(name)
-        return found if isinstance(found, Stored) else None
+        table = self.tables.get(name) or self.behind.get(name)
+        return table if isinstance(table, Stored) else None
 
     @property
     def objects(self) -> frozenset[str]:

@@ -34,8 +34,8 @@ def base(kind: str) -> str:
 
 def digits(kind: str) -> tuple[int, int] | None:
     """The width and scale of a DECIMAL; None for every other type."""
-    found = _DECIMAL.fullmatch(kind)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _DECIMAL.fullmatch(kind)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def is_exact(kind: str) -> bool:
