@@ -61,12 +61,14 @@ def bought(scope: Scope, block: Block, across: AcrossUnits) -> tuple[Made, dict[
 
     Raises NotLocal for columns that are neither keys nor numbers, and what `scope.ask` raises.
     """
-    if not block.having and not block.limited and all(one in across.keys for one in across.outputs):
+    if not block.having and not block.limited and all(output in across.keys for output in across.outputs):
         raise NotLocal(
             "Which keys records have is not told, but how many records each has: keep those with HAVING count(*) > 10.",
             block.node,
         )
-    if any(isinstance(one, WindowFunction) and one.name not in _TOTAL for each in block.qualify for one in walk(each)):
+    if any(
+        isinstance(node, WindowFunction) and node.name not in _TOTAL for each in block.qualify for node in walk(each)
+    ):
         raise NotLocal("Which of equal numbers row_number comes to is left to chance: write rank.", block.node)
     fields, names = {}, {}
     for output, expr in zip(block.outputs, across.outputs, strict=True):

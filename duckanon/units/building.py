@@ -60,10 +60,10 @@ class Builder:
         else:
             why = f" ({read.reason})" if read.reason else ""
             raise NotLocal(f"What is read is not computed within each unit{why}: write it as SELECTs of tables.")
-        for one in used:
-            if one not in names:
-                raise NotLocal(f"The column {one} is not one of what is joined here.")
-            self.scope.call(number, one, names[one])
+        for text in used:
+            if text not in names:
+                raise NotLocal(f"The column {text} is not one of what is joined here.")
+            self.scope.call(number, text, names[text])
         return made
 
     def _own_or_bought(self, block: Block) -> tuple[Made, dict[str, str]]:
@@ -114,13 +114,13 @@ class Builder:
             block = first_rows(block, ())
         if block.sets or block.spread:
             raise NotLocal("Grouping sets and PIVOT are not followed within a unit: group by the columns themselves.")
-        if any(has(one, (Star, Unclear)) for one in block.expressions()):
+        if any(has(expression, (Star, Unclear)) for expression in block.expressions()):
             raise NotLocal("A star, a macro or a whole record is not followed within a unit: name the columns.")
         block = self.flat(as_first_rows(block))
         windowed = any(map(is_windowed, block.expressions()))
         made, where, over = self.joined(block, owned=owned or windowed)
         if block.keys is None:
-            qualify = [over(one) for one in in_order(block.qualify)]
+            qualify = [over(expression) for expression in in_order(block.qualify)]
             return self._windowed(made, where, [(output.name, over(output.expr)) for output in block.outputs], qualify)
         return self._grouped(block, made, where, over)
 
@@ -128,14 +128,14 @@ class Builder:
         self, made: Made, where: Sequence[Expr], outputs: Sequence[tuple[str, Expr]], qualify: Sequence[Expr]
     ) -> tuple[Made, dict[str, str]]:
         """The rows that meet conditions, with what windows over them compute. qualify: conditions on that."""
-        if not any(map(is_windowed, (*(one for _, one in outputs), *qualify))):
+        if not any(map(is_windowed, (*(expression for _, expression in outputs), *qualify))):
             return self._projected(made, [*where, *qualify], outputs)
         shown = tuple(Shown(field, quoted([field])) for field in made.fields)
-        tests = tuple(sorted(self.scope.written(one, made.fields) for one in where))
+        tests = tuple(sorted(self.scope.written(condition, made.fields) for condition in where))
         rows = Joined((Part(made.relation, unit=made.shows_unit),), tests, shown)
         windows = Windows(self.scope, replace(made, relation=rows))
-        computed = [(name, windows.over(one)) for name, one in outputs]
-        kept = [windows.over(one) for one in qualify]
+        computed = [(name, windows.over(expression)) for name, expression in outputs]
+        kept = [windows.over(condition) for condition in qualify]
         return self._projected(numbered(windows.made(), kept), kept, computed)
 
     def _projected(
@@ -157,7 +157,7 @@ class Builder:
                 fields[name] = replace(field, called=output)
                 shown[name] = Shown(name, sql)
             names[fold(output)] = name
-        tests = tuple(sorted(self.scope.written(one, made.fields) for one in where))
+        tests = tuple(sorted(self.scope.written(condition, made.fields) for condition in where))
         relation = Joined((Part(made.relation, unit=made.shows_unit),), tests, tuple(shown.values()))
         for name, one in fields.items():
             if one.numbers is not None and not one.numbers <= fields.keys():
@@ -187,7 +187,7 @@ class Builder:
 
     def _grouped(self, block: Block, made: Made, where: Sequence[Expr], over: Over) -> tuple[Made, dict[str, str]]:
         """Groups of the rows of each unit."""
-        keys = [over(one) for one in block.keys or ()]
+        keys = [over(key) for key in block.keys or ()]
         columns = {key.name for key in keys if isinstance(key, Column)}
         if made.shows_unit and not any(set(names) <= columns for names in made.fixes.values()):
             raise AcrossUnits(
@@ -196,8 +196,8 @@ class Builder:
         groups = Groups(self.scope, made)
         names = frozenset(groups.key(key) for key in keys)
         outputs = [(output.name, groups.over(over(output.expr))) for output in block.outputs]
-        having = [groups.over(over(one)) for one in in_order(block.having)]
-        qualify = [groups.over(over(one)) for one in in_order(block.qualify)]
+        having = [groups.over(over(expression)) for expression in in_order(block.having)]
+        qualify = [groups.over(over(expression)) for expression in in_order(block.qualify)]
         # The unit is always a key, so columns that only say which unit it is make no further difference.
         unique = names - set(made.fixes.get(UNIT_ITSELF, ())) if made.has_unit else names
         grouped = Made(
@@ -221,7 +221,7 @@ def _kind_of(kind: str, number: Fraction | None) -> str:
         return "INTEGER" if abs(number) < 2**31 else "BIGINT" if abs(number) < 2**63 else "HUGEINT"
     if kind != NUMBER:
         return kind
-    found = decimal_type(number)
-    if found is None:
+    text = decimal_type(number)
+    if text is None:
         raise NotLocal("A constant has more digits than a DECIMAL holds: round it.")
-    return found
+    return text

@@ -47,12 +47,12 @@ def factored(condition: Expr) -> frozenset[Expr]:
     """The conjuncts of a condition, with those that all branches of an OR have taken out of it."""
     if not isinstance(condition, Or):
         return conjuncts(condition)
-    branches = [conjuncts(one) for one in _branches(condition)]
+    branches = [conjuncts(branch) for branch in _branches(condition)]
     common = frozenset.intersection(*branches)
     rest = [branch - common for branch in branches]
     if not common or not all(rest):
         return common or frozenset([condition])
-    return common | {reduce(Or, (reduce(And, in_order(one)) for one in rest))}
+    return common | {reduce(Or, (reduce(And, in_order(expressions)) for expressions in rest))}
 
 
 def _branches(condition: Expr) -> list[Expr]:
@@ -82,16 +82,16 @@ def tells_apart(kind: str, other: str) -> bool:
     return {kind, other} <= {*FLOATS, *_EXACT_AS_DOUBLE}
 
 
-def are_told_apart(one: Field, other: Field) -> bool:
+def are_told_apart(field: Field, other: Field) -> bool:
     """Whether values of two columns are equal only where they are one value.
 
     Beyond what their types say: no start of a day, month, quarter or year, as date_trunc makes it, is too far away to
     be a TIMESTAMP. That of a week may be.
     """
-    if tells_apart(one.kind, other.kind):
+    if tells_apart(field.kind, other.kind):
         return True
-    dates = [each for each in (one, other) if each.kind == DATE]
-    return {one.kind, other.kind} == {DATE, TIMESTAMP} and all(date.unit in _NEAR for date in dates)
+    dates = [each for each in (field, other) if each.kind == DATE]
+    return {field.kind, other.kind} == {DATE, TIMESTAMP} and all(date.unit in _NEAR for date in dates)
 
 
 class Equal:
@@ -103,14 +103,14 @@ class Equal:
     def __init__(self, scope: Scope, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> None:
         self._classes: list[set[str]] = []
         for pair in filter(None, map(equated, conditions)):
-            names = {scope.name(one) for one in pair} & fields.keys()
+            names = {scope.name(column) for column in pair} & fields.keys()
             if len(names) == 2 and are_told_apart(*(fields[name] for name in names)):
-                met = [one for one in self._classes if one & names]
-                self._classes = [one for one in self._classes if not one & names] + [names.union(*met)]
+                met = [texts for texts in self._classes if texts & names]
+                self._classes = [texts for texts in self._classes if not texts & names] + [names.union(*met)]
 
     def of(self, name: str) -> set[str]:
         """The columns that are equal to one, with itself."""
-        return next((one for one in self._classes if name in one), {name})
+        return next((texts for texts in self._classes if name in texts), {name})
 
 
 def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
@@ -126,7 +126,7 @@ def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
             continue
         pairs.append(_pair(condition, own))
     rest = [*query.having, *(query.keys or ()), *(output.expr for output in query.outputs)]
-    if any(False in _sides(one, own) for one in rest if not isinstance(one, Star)):
+    if any(False in _sides(expression, own) for expression in rest if not isinstance(expression, Star)):
         raise NotLocal(_DEPENDS)
     return inside, pairs
 
@@ -153,7 +153,7 @@ def _pair(condition: Expr, own: set[int]) -> Pair:
 
 def _sides(expr: Expr, own: set[int]) -> set[bool]:
     """Whether columns in it are of a subquery's own sources, of the row around it, or both."""
-    return {one.source in own for one in columns_in([expr])}
+    return {column.source in own for column in columns_in([expr])}
 
 
 def tells_null_from_false(block: Block, nested: Nested) -> bool:
@@ -180,4 +180,4 @@ def _is_negated(condition: Expr, nested: Nested) -> bool:
 
 
 def _is_part(nested: Nested, expr: Expr) -> bool:
-    return any(one == nested for one in walk(expr))
+    return any(node == nested for node in walk(expr))

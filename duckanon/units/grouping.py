@@ -51,7 +51,7 @@ _OF_ONE_ROW = ("min", "max", *EXTREME_BY, *IN_ORDER)
 
 
 def _columns(exprs: Iterable[Expr]) -> list[Column]:
-    return [one for expr in exprs for one in walk(expr) if isinstance(one, Column)]
+    return [node for expr in exprs for node in walk(expr) if isinstance(node, Column)]
 
 
 class Groups:
@@ -85,34 +85,34 @@ class Groups:
         is_optional: whether there may be no group: then counts are 0, as they are of no rows. Raises NotLocal.
         """
 
-        def change(one: Expr) -> Expr | None:
-            if one in self._columns:
-                column = self._columns[one]
+        def change(expression: Expr) -> Expr | None:
+            if expression in self._columns:
+                column = self._columns[expression]
                 counts = is_optional and column.name in self._counts
                 return Coalesce((column, Constant("0"))) if counts else column
-            if isinstance(one, Window):
+            if isinstance(expression, Window):
                 # Its own function is over rows of the groups.
-                return one.over(one.call.with_parts(into), into)
-            if isinstance(one, Aggregate):
-                self._aggregate(one)
-                return change(one)
-            if isinstance(one, Column):
+                return expression.over(expression.call.with_parts(into), into)
+            if isinstance(expression, Aggregate):
+                self._aggregate(expression)
+                return change(expression)
+            if isinstance(expression, Column):
                 raise NotLocal("A column of the groups is neither a key nor an aggregate.")
             return None
 
-        def into(one: Expr) -> Expr:
-            return rebuilt(one, change)
+        def into(expression: Expr) -> Expr:
+            return rebuilt(expression, change)
 
         return into(expr)
 
     def _aggregate(self, call: Aggregate) -> None:
-        made = self._made
-        if any(self._scope.is_enum(made.fields.get(one.name)) for one in _columns(call.order)):
+        relation = self._made
+        if any(self._scope.is_enum(relation.fields.get(column.name)) for column in _columns(call.order)):
             raise NotLocal("An ENUM is ordered by its list of values, which is not followed: order by another column.")
-        of = made.fields[call.operands[0].name] if call.operands and isinstance(call.operands[0], Column) else None
+        of = relation.fields[call.operands[0].name] if call.operands and isinstance(call.operands[0], Column) else None
         of = of or self._computed(call)
         bounds = None if of is None else self._scope.bounds(of)
-        found = aggregated(call, made.types, self._scope.today, made.rows, bounds)
+        found = aggregated(call, relation.types, self._scope.today, relation.rows, bounds)
         name = self._scope.new_name(call.name)
         self._aggregates.append(Shown(name, found.sql()))
         if found.counts:
@@ -141,7 +141,7 @@ class Groups:
     def relation(self, where: Sequence[Expr]) -> Grouped:
         """The groups of the rows that meet conditions."""
         made = self._made
-        tests = tuple(sorted(self._scope.written(one, made.fields) for one in where))
+        tests = tuple(sorted(self._scope.written(condition, made.fields) for condition in where))
         shown = tuple(Shown(field, quoted([field])) for field in made.fields)
         rows = Joined((Part(made.relation, unit=made.shows_unit),), tests, shown) if tests else made.relation
         return Grouped(rows, tuple(self.keys), tuple(self._aggregates), made.shows_unit)
@@ -175,7 +175,7 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
     of_one_row = _of_one_row(call)
     if of_one_row is not None:
         return of_one_row(call, types, today, bounds)
-    where = " AND ".join(written(one, types, today) for one in in_order(call.where))
+    where = " AND ".join(written(expression, types, today) for expression in in_order(call.where))
     kept = f" FILTER (WHERE {where})" if where else ""
     if call.order or len(call.operands) > 1:
         raise NotTotal(
@@ -200,8 +200,8 @@ def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int
             return Aggregated(f"system.main.avg({value}){kept}", "DOUBLE", bounds and _finer(bounds))
         case "median" if _has_median(kind):
             own = digits(kind) is not None
-            found = f"system.main.median({value}){kept}"
-            return Aggregated(found, kind if own else "DOUBLE", bounds if own or bounds is None else _finer(bounds))
+            text = f"system.main.median({value}){kept}"
+            return Aggregated(text, kind if own else "DOUBLE", bounds if own or bounds is None else _finer(bounds))
         case "min" | "max":
             return Aggregated(f"system.main.{call.name}({value}){kept}", kind, bounds)
         case "bool_and" | "bool_or" if kind == "BOOLEAN":
@@ -228,12 +228,12 @@ def _not_computed(call: Aggregate, kind: str) -> str:
 def _sum(value: str, kind: str, kept: str, bounds: Bounds | None, rows: int) -> Aggregated:
     """The sum of a value. kept: its FILTER. Raises NotTotal."""
     value, kind = _narrow(value, kind, bounds)
-    found, decimal = f"system.main.sum({value}){kept}", digits(kind)
+    text, decimal = f"system.main.sum({value}){kept}", digits(kind)
     if decimal is None:
-        return Aggregated(found, "HUGEINT", _of_sum(bounds, rows))
+        return Aggregated(text, "HUGEINT", _of_sum(bounds, rows))
     # No more digits than sums of so many records have: so that they are computed with.
     kind = f"DECIMAL({decimal[0] + _DIGITS_OF_ROWS},{decimal[1]})"
-    return Aggregated(found, kind, _of_sum(bounds, rows), is_cast=True)
+    return Aggregated(text, kind, _of_sum(bounds, rows), is_cast=True)
 
 
 def _of_one_row(call: Aggregate) -> Callable[[Aggregate, Mapping[str, str], date, Bounds | None], Aggregated] | None:
@@ -252,21 +252,21 @@ def _of_extreme_row(call: Aggregate, types: Mapping[str, str], today: date, boun
     """
     value, kind = scalar(call.operands[0], types, today)
     by = parts_of_tuple(call.operands[1])
-    places = [scalar(one, types, today)[0] for one in by or call.operands[1:]]
-    met = [written(one, types, today) for one in in_order(call.where)]
+    places = [scalar(expression, types, today)[0] for expression in by or call.operands[1:]]
+    met = [written(expression, types, today) for expression in in_order(call.where)]
     # A tuple is not NULL, whatever is in it.
     met += [] if by else [f"{places[0]} IS NOT NULL"]
     where = " AND ".join([*met, f"{value} IS NOT NULL"])
-    order = ", ".join(f"a{at} := {one}" for at, one in enumerate(places))
+    order = ", ".join(f"a{at} := {place}" for at, place in enumerate(places))
     row = f"system.main.struct_pack({order}, b := {value})"
-    found = f"system.main.{EXTREME_BY[call.name]}({row}) FILTER (WHERE {where})"
-    return Aggregated(f"system.main.struct_extract({found}, 'b')", kind, bounds)
+    text = f"system.main.{EXTREME_BY[call.name]}({row}) FILTER (WHERE {where})"
+    return Aggregated(f"system.main.struct_extract({text}, 'b')", kind, bounds)
 
 
 def _of_first_row(call: Aggregate, types: Mapping[str, str], today: date, bounds: Bounds | None) -> Aggregated:
     """The value of the first or the last row in an order, which goes on by all columns: so only equal rows tie."""
     value, kind = scalar(call.operands[0], types, today)
-    met = [written(one, types, today) for one in in_order(call.where)]
+    met = [written(expression, types, today) for expression in in_order(call.where)]
     if call.name == "any_value":
         met.append(f"{value} IS NOT NULL")
     ways = call.directions or (Direction(),) * len(call.order)
@@ -275,7 +275,7 @@ def _of_first_row(call: Aggregate, types: Mapping[str, str], today: date, bounds
         f"NULLS {'FIRST' if way.nulls_first else 'LAST'}"
         for one, way in zip(call.order, ways, strict=True)
     ]
-    order += [f"{quoted([one])} ASC NULLS LAST" for one in sorted(types)]
+    order += [f"{quoted([kind])} ASC NULLS LAST" for kind in sorted(types)]
     kept = f" FILTER (WHERE {' AND '.join(met)})" if met else ""
     name = "last" if call.name == "last" else "first"
     return Aggregated(f"system.main.{name}({value} ORDER BY {', '.join(order)}){kept}", kind, bounds)

@@ -68,12 +68,12 @@ class Join:
         if not self._sources:
             raise NotLocal("The query reads no table.")
         self._made = self._read()
-        self._where = [self._by_columns(one) for one in self._where]
+        self._where = [self._by_columns(condition) for condition in self._where]
         self._sources = [replace(source, on=frozenset(map(self._by_columns, source.on))) for source in self._sources]
         inner = {source.number for source in self._sources if source.join == "inner"}
         # What a LEFT JOIN finds is equal to nothing before WHERE.
-        found = (one for one in self._where if _sources_in(one) <= inner)
-        self._equal = Equal(self._scope, found, _together(*(one.fields for one in self._made.values())))
+        expressions = (condition for condition in self._where if _sources_in(condition) <= inner)
+        self._equal = Equal(self._scope, expressions, _together(*(one.fields for one in self._made.values())))
         # The conditions of WHERE that the join has.
         self._met: set[Expr] = set()
         self._made = {source.number: self._numbered(source) for source in self._sources}
@@ -82,7 +82,11 @@ class Join:
         """The relation, the conditions that are left, and what writes expressions over its columns. Raises NotLocal."""
         joined = self._put_together()
         subqueries = Subqueries(self._builder, self._block, joined, self._equal)
-        rest = [subqueries.over(one) for one in self._where if one not in self._met and not subqueries.keeps(one)]
+        rest = [
+            subqueries.over(condition)
+            for condition in self._where
+            if condition not in self._met and not subqueries.keeps(condition)
+        ]
         block = self._block
         for expr in (
             *(output.expr for output in block.outputs),
@@ -156,7 +160,9 @@ class Join:
         protected = self._scope.protected.get(table.name) if isinstance(table, Table) else None
         if child.join != "inner" or protected is None:
             return False
-        pairs = {each for one in self._where if (pair := equated(one)) is not None for each in (pair, pair[::-1])}
+        pairs = {
+            each for condition in self._where if (pair := equated(condition)) is not None for each in (pair, pair[::-1])
+        }
 
         def is_parent(other: Source, parent: TableName, columns: Iterable[tuple[str, str]]) -> bool:
             joined = all(
@@ -177,10 +183,16 @@ class Join:
         made = self._of(source)
         numbers = {name for name, field in made.fields.items() if field.numbers is not None}
         if source.join == "inner":
-            own = [one for one in self._where if self._reads(one, numbers) and self._is_over(one, made.fields)]
+            own = [
+                condition
+                for condition in self._where
+                if self._reads(condition, numbers) and self._is_over(condition, made.fields)
+            ]
             if own:
                 self._met.update(own)
-                tests = tuple(sorted(self._scope.written(self._scope.over(one), made.fields) for one in own))
+                tests = tuple(
+                    sorted(self._scope.written(self._scope.over(expression), made.fields) for expression in own)
+                )
                 relation = Joined((Part(made.relation, unit=made.shows_unit),), tests, _columns(made.fields))
                 made = numbered(replace(made, relation=relation), map(self._scope.over, own))
         if len(self._sources) == 1:
@@ -189,7 +201,7 @@ class Join:
         return replace(made, fields={name: replace(field, numbers=None) for name, field in made.fields.items()})
 
     def _reads(self, condition: Expr, names: set[str]) -> bool:
-        columns = {self._scope.name(one) for one in walk(condition) if isinstance(one, Column)}
+        columns = {self._scope.name(node) for node in walk(condition) if isinstance(node, Column)}
         return bool(columns & names) and not has(condition, Nested)
 
     # --- the join -----------------------------------------------------------------------------------------------------
@@ -198,10 +210,10 @@ class Join:
         """The sources joined, one that has the unit's column first."""
         inner = [source for source in self._sources if source.join == "inner"]
         left = [source for source in self._sources if source.join == "left"]
-        local = self._of_one_unit([one for one in inner if self._of(one).has_unit])
-        if not local and any(self._of(one).has_unit for one in left):
-            raise NotLocal(_FROM_OPEN, next(one.node for one in left if self._of(one).has_unit))
-        joined = self._inner([*local, *(one for one in inner if one not in local)])
+        local = self._of_one_unit([source for source in inner if self._of(source).has_unit])
+        if not local and any(self._of(source).has_unit for source in left):
+            raise NotLocal(_FROM_OPEN, next(source.node for source in left if self._of(source).has_unit))
+        joined = self._inner([*local, *(source for source in inner if source not in local)])
         same = list(local)
         for one in left:
             joined = self._with_left(joined, one, same)
@@ -216,10 +228,10 @@ class Join:
     def _of_one_unit(self, sources: list[Source]) -> list[Source]:
         """Sources of protected records, each after one that has the same unit by the join's conditions."""
         # Records that get their unit from what they are linked to come after it.
-        waiting = sorted(sources, key=lambda one: not self._of(one).owned)
+        waiting = sorted(sources, key=lambda source: not self._of(source).owned)
         ordered, waiting = waiting[:1], waiting[1:]
         while waiting:
-            following = next((one for one in waiting if self._is_same(one, ordered, self._equal)), None)
+            following = next((source for source in waiting if self._is_same(source, ordered, self._equal)), None)
             if following is None:
                 raise NotLocal(_not_the_same(waiting[0], ordered[0]), waiting[0].node)
             ordered.append(following)
@@ -246,7 +258,7 @@ class Join:
             fixes = {**now.fixes, **fixes}
             relation = self._cut(now) if one.number in cut else now.relation
             parts.append(Part(relation, "inner", self._conditions_on(fields), now.shows_unit))
-        has_unit = any(self._of(one).has_unit for one in order)
+        has_unit = any(self._of(source).has_unit for source in order)
         fields |= {name: replace(fields[name], is_unit=True, never_null=True) for name in self._units(fields)}
         relation = Joined(tuple(parts), (), _columns(fields))
         return Made(relation, fields, has_unit, rows, unique, fixes, counted, self._owned)
@@ -259,16 +271,16 @@ class Join:
 
     def _conditions_on(self, fields: dict[str, Field]) -> tuple[str, ...]:
         """The equations of columns that are not met yet and can be now."""
-        found = []
+        values = []
         for condition in self._where:
             if condition not in self._met and equated(condition) is not None and self._is_over(condition, fields):
                 self._met.add(condition)
-                found.append(self._scope.written(self._scope.over(condition), fields))
-        return tuple(sorted(found))
+                values.append(self._scope.written(self._scope.over(condition), fields))
+        return tuple(sorted(values))
 
     def _is_over(self, condition: Expr, fields: Mapping[str, Field]) -> bool:
         """Whether a condition reads columns of a relation alone."""
-        return all(self._scope.name(one) in fields for one in walk(condition) if isinstance(one, Column))
+        return all(self._scope.name(node) in fields for node in walk(condition) if isinstance(node, Column))
 
     def _counted(
         self, order: Sequence[Source]
@@ -278,16 +290,16 @@ class Join:
         They are rows of a source by whose row at most one row of each other source is found. Where there is none,
         several rows of a unit meet several others, and such sources are cut, by their numbers.
         """
-        local = [one for one in order if self._of(one).has_unit]
+        local = [source for source in order if self._of(source).has_unit]
         if not local:
             return 1, None, self._of(order[0]).unique if len(order) == 1 else frozenset(), frozenset()
-        reached = {one.number: self._reached({one.number}, order) for one in local}
-        first = max(local, key=lambda one: len(reached[one.number]))
+        reached = {source.number: self._reached({source.number}, order) for source in local}
+        first = max(local, key=lambda item: len(reached[item.number]))
         all_reached, several = reached[first.number], [first]
         while len(all_reached) < len(order):
-            further = next((one for one in local if one.number not in all_reached), None)
+            further = next((source for source in local if source.number not in all_reached), None)
             if further is None:
-                repeated = next(one for one in order if one.number not in all_reached)
+                repeated = next(source for source in order if source.number not in all_reached)
                 raise self._fans_out(repeated)
             all_reached = self._reached(all_reached | {further.number}, order)
             several.append(further)
@@ -296,13 +308,17 @@ class Join:
             rows *= self._of(one).rows
         if len(several) == 1:
             return rows, now.counted, now.unique, frozenset()
-        return rows, now.counted, frozenset(), frozenset(one.number for one in several)
+        return rows, now.counted, frozenset(), frozenset(source.number for source in several)
 
     def _reached(self, numbers: set[int], order: Sequence[Source]) -> set[int]:
         """The sources of which at most one row is found by a row of each of some, with these."""
         while True:
             known = {name for number in numbers for name in self._made[number].fields}
-            new = {one.number for one in order if one.number not in numbers and self._is_found(self._of(one), known)}
+            new = {
+                source.number
+                for source in order
+                if source.number not in numbers and self._is_found(self._of(source), known)
+            }
             if not new:
                 return numbers
             numbers = numbers | new
@@ -316,16 +332,16 @@ class Join:
         fields = _together(*(one.fields for one in self._made.values()))
         own = self._of(source).fields
         for pair in filter(None, map(equated, [*self._where, *source.on])):
-            names = [self._scope.name(one) for one in pair]
+            names = [self._scope.name(column) for column in pair]
             if set(names) <= fields.keys() and own.keys() & set(names):
-                one, other = (fields[name] for name in names)
-                if not are_told_apart(one, other):
-                    return NotToldApart(_named(source), one.kind, other.kind, source.node)
+                field, other = (fields[name] for name in names)
+                if not are_told_apart(field, other):
+                    return NotToldApart(_named(source), field.kind, other.kind, source.node)
         return None
 
     def _told_apart(self, condition: Expr, fields: Mapping[str, Field]) -> set[str]:
         """The names of columns that a condition says are one value."""
-        names = {self._scope.name(one) for one in equated(condition) or ()} & fields.keys()
+        names = {self._scope.name(column) for column in equated(condition) or ()} & fields.keys()
         return names if len(names) == 2 and are_told_apart(*(fields[name] for name in names)) else set()
 
     def _is_found(self, made: Made, known: set[str]) -> bool:
@@ -337,10 +353,10 @@ class Join:
         if not made.owned:
             raise NotLocal("Several rows of a unit meet several others in this join, and one is known by a link only.")
         fields, own = dict(made.fields), []
-        for one in self._where:
-            if one not in self._met and not has(one, Nested) and self._is_over(one, fields):
-                self._met.add(one)
-                own.append(self._scope.written(self._scope.over(one), fields))
+        for condition in self._where:
+            if condition not in self._met and not has(condition, Nested) and self._is_over(condition, fields):
+                self._met.add(condition)
+                own.append(self._scope.written(self._scope.over(condition), fields))
         filtered = Joined((Part(made.relation),), tuple(sorted(own)), _columns(fields))
         return Cut(filtered, made.rows, tuple(sorted(fields)))
 
@@ -355,7 +371,7 @@ class Join:
         equal = Equal(self._scope, source.on, _together(joined.fields, now.fields))
         if now.has_unit and not self._is_same(source, same, equal):
             raise NotLocal(_not_the_same(source, same[0]), source.node)
-        if any(has(one, Nested) for one in source.on):
+        if any(has(condition, Nested) for condition in source.on):
             raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.", source.node)
         new = {
             name: replace(
@@ -370,7 +386,7 @@ class Join:
             for name, field in now.fields.items()
         }
         fields = {**joined.fields, **new}
-        on = sorted(self._scope.written(self._scope.over(one), fields) for one in source.on)
+        on = sorted(self._scope.written(self._scope.over(condition), fields) for condition in source.on)
         rows, counted, unique = self._left_counted(joined, source)
         assert isinstance(joined.relation, Joined)
         parts = (*joined.relation.joined, Part(now.relation, "left", tuple(on), now.shows_unit))
@@ -386,7 +402,7 @@ class Join:
             return joined.rows, joined.counted, joined.unique
         if not now.has_unit:
             raise self._fans_out(source)
-        if not any(one <= columns & joined.fields.keys() for one in joined.unique):
+        if not any(texts <= columns & joined.fields.keys() for texts in joined.unique):
             raise self._of_two_types(source) or NotLocal(_SEVERAL_LEFT, source.node)
         # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
         return (now.rows if joined.rows == 1 else joined.rows + now.rows), now.counted, frozenset()
@@ -394,11 +410,11 @@ class Join:
 
 def _conditions(block: Block) -> list[Expr]:
     """The conditions on a block's rows, those of SEMI and ANTI joins among them. Raises NotLocal for other joins."""
-    found = [one for each in in_order(block.where) for one in in_order(factored(each))]
+    expressions = [expression for each in in_order(block.where) for expression in in_order(factored(each))]
     for source in block.sources:
         if source.join in ("semi", "anti"):
             probe = Exists(Block((replace(source, join="inner", on=frozenset()),), (), frozenset(source.on)))
-            found.append(probe if source.join == "semi" else Not(probe))
+            expressions.append(probe if source.join == "semi" else Not(probe))
         elif source.join not in ("inner", "left"):
             raise NotLocal(
                 "LATERAL is not followed within a unit: join a subquery that numbers the rows by row_number() with the "
@@ -407,7 +423,7 @@ def _conditions(block: Block) -> list[Expr]:
                 else "FULL and RIGHT joins are not followed: write them as LEFT or inner joins.",
                 source.node,
             )
-    return found
+    return expressions
 
 
 def _together(*several: Mapping[str, Field]) -> dict[str, Field]:
@@ -416,7 +432,7 @@ def _together(*several: Mapping[str, Field]) -> dict[str, Field]:
 
 
 def _sources_in(condition: Expr) -> set[int]:
-    return {one.source for one in walk(condition) if isinstance(one, Column)}
+    return {node.source for node in walk(condition) if isinstance(node, Column)}
 
 
 def _not_the_same(source: Source, other: Source) -> str:

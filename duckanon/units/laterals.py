@@ -36,10 +36,10 @@ _EMPTY = "A count in a LATERAL subquery is followed where it stands alone: compu
 
 def joined(block: Block) -> Block:
     """The block with each source that depends on the sources before it as one that is joined. Raises NotLocal."""
-    numbers = {one.number for one in block.sources}
+    numbers = {source.number for source in block.sources}
     for source in block.sources:
         inner = source.relation
-        if isinstance(inner, Block) and numbers & {one.source for one in outer_columns(inner)}:
+        if isinstance(inner, Block) and numbers & {column.source for column in outer_columns(inner)}:
             try:
                 block = _joined(block, source, inner)
             except NotLocal as no:
@@ -51,7 +51,7 @@ def joined(block: Block) -> Block:
 def _joined(block: Block, source: Source, inner: Block) -> Block:
     if source.join not in ("inner", "left"):
         raise NotLocal(_BY_EQUAL)
-    inside, pairs = apart(inner, {one.number for one in inner.sources})
+    inside, pairs = apart(inner, {source.number for source in inner.sources})
     if not pairs or any(pair.operator != "=" for pair in pairs):
         raise NotLocal(_BY_EQUAL)
     inner = replace(inner, where=frozenset(inside))
@@ -83,8 +83,8 @@ def _counting(block: Block, number: int, inner: Block) -> Block:
                 raise NotLocal(_EMPTY)
             counts.add(Column(number, fold(output.name)))
 
-    def change(one: Expr) -> Expr | None:
-        return Coalesce((one, Constant("0"))) if one in counts else None
+    def change(expression: Expr) -> Expr | None:
+        return Coalesce((expression, Constant("0"))) if expression in counts else None
 
     others = tuple(replace(source, on=frozenset()) for source in block.sources)
     changed = replace(block, sources=others).rebuilt(lambda expr: rebuilt(expr, change))

@@ -27,10 +27,10 @@ def rows_of(scope: Scope, table: Table, number: int, used: Sequence[str], *, own
     if stored is None or stored.temporary:
         raise NotLocal("A temporary table is seen by nobody else: join the answer with it.")
     names = {fold(column): column for column in stored.columns}
-    missing = [one for one in used if one not in names]
+    missing = [text for text in used if text not in names]
     if missing:
         raise NotLocal(f"There is no column {missing[0]}.")
-    spelled = [names[one] for one in used]
+    spelled = [names[text] for text in used]
     if table.name in scope.protected:
         return _records(scope, table.name, number, spelled, owned=owned)
     if table.name not in scope.catalog.tables:
@@ -66,7 +66,9 @@ def _records(scope: Scope, name: TableName, number: int, used: Sequence[str], *,
     for link in protected.policy.links:
         # A record without a parent has no owner, so it is not there.
         fields |= {
-            names[one]: replace(fields[names[one]], never_null=True) for one in map(fold, link.columns) if one in names
+            names[text]: replace(fields[names[text]], never_null=True)
+            for text in map(fold, link.columns)
+            if text in names
         }
     relation = Records(
         Location(*stored.path),
@@ -113,10 +115,10 @@ def _unit(scope: Scope, name: TableName, root: TableName) -> tuple[str, str]:
             "in its policy says whose records they are."
         )
     kind = stored.types[fold(unit)]
-    found = canonical(kind)
-    if found is None and kind in ("DOUBLE", "FLOAT"):
+    text = canonical(kind)
+    if text is None and kind in ("DOUBLE", "FLOAT"):
         raise NotLocal(f"The units of {name.object} are floats, which are not compared: ask the steward for others.")
-    return {fold(column): column for column in stored.columns}[fold(unit)], found or kind
+    return {fold(column): column for column in stored.columns}[fold(unit)], text or kind
 
 
 def _value(stored: Stored, column: str) -> tuple[str, str]:
@@ -130,15 +132,15 @@ def _value(stored: Stored, column: str) -> tuple[str, str]:
 def _fixes(protected: Protected, name: TableName, names: dict[str, str]) -> dict[Fixes, tuple[str, ...]]:
     """The records that columns fix: the own one by a key, and that to which it is linked. names: of the columns."""
     assert protected.stored is not None
-    found: dict[Fixes, tuple[str, ...]] = {}
+    fixes: dict[Fixes, tuple[str, ...]] = {}
     for key in _keys(protected.stored):
         if key <= names.keys():
-            found[name, tuple(sorted(key))] = tuple(names[one] for one in sorted(key))
+            fixes[name, tuple(sorted(key))] = tuple(names[text] for text in sorted(key))
     for link in protected.policy.links:
         pairs = sorted(zip(map(fold, link.parent_columns), map(fold, link.columns), strict=True))
         if all(mine in names for _, mine in pairs):
-            found[link.parent, tuple(theirs for theirs, _ in pairs)] = tuple(names[mine] for _, mine in pairs)
-    return found
+            fixes[link.parent, tuple(theirs for theirs, _ in pairs)] = tuple(names[mine] for _, mine in pairs)
+    return fixes
 
 
 def _keys(stored: Stored) -> list[frozenset[str]]:
@@ -147,7 +149,7 @@ def _keys(stored: Stored) -> list[frozenset[str]]:
 
 def _unique(stored: Stored, names: dict[str, str], own_unit: str | None) -> frozenset[frozenset[str]]:
     """Sets of columns that no two records of one unit share; the empty one where a unit has one record."""
-    found = {frozenset(names[one] for one in key) for key in _keys(stored) if key <= names.keys()}
+    found = {frozenset(names[text] for text in key) for key in _keys(stored) if key <= names.keys()}
     if own_unit is not None and frozenset([own_unit]) in _keys(stored):
         found.add(frozenset())
     return frozenset(found)

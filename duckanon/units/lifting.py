@@ -57,7 +57,7 @@ def _computes(inner: Block) -> bool:
     # Where rows are numbered, each stays one.
     is_by_row = inner.keys is None and not any(map(repeats, exprs))
     parts = _BARE if is_by_row else (Aggregate, Window)
-    starts = [one for one in inner.keys or () if truncation(one)]
+    starts = [key for key in inner.keys or () if truncation(key)]
     return (
         whole
         and known
@@ -69,19 +69,19 @@ def _computes(inner: Block) -> bool:
 
 
 def _is_of(expr: Expr, parts: Sequence[Expr]) -> bool:
-    return any(one in parts for one in walk(expr))
+    return any(node in parts for node in walk(expr))
 
 
 def _by_starts(inner: Block) -> Block:
     """The block grouped by starts of units of time, where it groups by what has one value for each of these."""
-    found = {one: start for one in inner.keys or () if (start := _start_of(one)) is not None}
-    if not found:
+    expressions = {key: start for key in inner.keys or () if (start := _start_of(key)) is not None}
+    if not expressions:
         return inner
 
     def over(expr: Expr) -> Expr:
-        return rebuilt(expr, lambda one: found[one][1] if one in found else None)
+        return rebuilt(expr, lambda expression: expressions[expression][1] if expression in expressions else None)
 
-    keys = dict.fromkeys(found[one][0] if one in found else over(one) for one in inner.keys or ())
+    keys = dict.fromkeys(expressions[key][0] if key in expressions else over(key) for key in inner.keys or ())
     return replace(inner.rebuilt(over), keys=tuple(keys))
 
 
@@ -101,7 +101,7 @@ def _start_of(key: Expr) -> tuple[Expr, Expr] | None:
     if unit is None or truncation(date) is not None:
         return None
     start = Function("date_trunc", (Constant(unit, is_text=True), date))
-    return start, rebuilt(key, lambda one: start if one == date else None)
+    return start, rebuilt(key, lambda expression: start if expression == date else None)
 
 
 # The widths of buckets that are units of time.
@@ -117,17 +117,19 @@ _WIDTHS = {
 def _lifted(block: Block, source: Source, inner: Block) -> Block:
     below: dict[Expr, Column] = {}
 
-    def part(one: Expr) -> Expr | None:
-        if isinstance(one, _BARE) or one in (inner.keys or ()):
-            return below.setdefault(one, Column(source.number, f"_dk_{len(below)}"))
+    def part(expression: Expr) -> Expr | None:
+        if isinstance(expression, _BARE) or expression in (inner.keys or ()):
+            return below.setdefault(expression, Column(source.number, f"_dk_{len(below)}"))
         return None
 
     shown: dict[Expr, Expr] = {
         Column(source.number, fold(output.name)): rebuilt(output.expr, part) for output in inner.outputs
     }
-    outputs = tuple(Output(column.name, one) for one, column in below.items())
+    outputs = tuple(Output(column.name, expression) for expression, column in below.items())
     others = tuple(one for one in block.sources if one.number != source.number)
-    changed = replace(block, sources=others).rebuilt(lambda expr: rebuilt(expr, lambda one: shown.get(one)))
+    changed = replace(block, sources=others).rebuilt(
+        lambda expr: rebuilt(expr, lambda expression: shown.get(expression))
+    )
     sources = iter(changed.sources)
     new = replace(source, relation=replace(inner, outputs=outputs, order=()))
     kept = tuple(new if one.number == source.number else next(sources) for one in block.sources)

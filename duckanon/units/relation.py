@@ -86,7 +86,7 @@ class Step:
             for own, own_kind, theirs, their_kind in self.pairs
         ]
         assert None not in found, "A table that stands has links whose types meet."
-        return [one for one in found if one is not None]
+        return [text for text in found if text is not None]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class OpenRows(Relation):
     @property
     def values(self) -> str:
         """A query for what is used of it, of which `content` is a hash."""
-        shown = ", ".join(quoted([one]) for one in self.read) or "0"
+        shown = ", ".join(quoted([name]) for name in self.read) or "0"
         return f"SELECT {shown} FROM {quoted(self.location.path)} AS _dk_open"
 
 
@@ -199,7 +199,7 @@ class Joined(Relation):
 
     @property
     def parts(self) -> tuple[Relation, ...]:
-        return tuple(one.relation for one in self.joined)
+        return tuple(part.relation for part in self.joined)
 
     @property
     def has_one_row(self) -> bool:
@@ -291,7 +291,7 @@ class United(Relation):
 
     def sql(self, path: Path) -> str:
         word = {"all": "UNION ALL", "distinct": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}[self.kind]
-        return f" {word} ".join(f"(FROM ({one.sql(path)}) AS m)" for one in self.members)
+        return f" {word} ".join(f"(FROM ({member.sql(path)}) AS m)" for member in self.members)
 
 
 @dataclass(frozen=True)
@@ -314,13 +314,13 @@ class Cut(Relation):
         return True
 
     def sql(self, path: Path) -> str:
-        row = ", ".join(quoted([one]) for one in (UNIT, *self.columns))
+        row = ", ".join(quoted([column]) for column in (UNIT, *self.columns))
         copies = (
             f'SELECT *, system.main.row_number() OVER (PARTITION BY {row}) AS "duckanon.copy" '
             f"FROM ({self.relation.sql(path)}) AS c"
         )
         mixed = f'{row}, "duckanon.copy"'
-        order = ", ".join(f"{quoted([one])} ASC NULLS LAST" for one in (*self.columns, "duckanon.copy"))
+        order = ", ".join(f"{quoted([column])} ASC NULLS LAST" for column in (*self.columns, "duckanon.copy"))
         return (
             f'SELECT * EXCLUDE ("duckanon.copy") FROM ({copies}) AS c QUALIFY system.main.row_number() OVER ('
             f"PARTITION BY {quoted([UNIT])} ORDER BY system.main.hash(system.main.hash({mixed})) ASC, {order}) "

@@ -39,8 +39,8 @@ class NotToldApart(NotLocal):
         way = "columns of one type" if kind != other else "columns of another type"
         if {kind, other} == {"DATE", "TIMESTAMP"}:
             way += ", as CAST(x AS DATE) makes them, or date_trunc('day', x)"
-        told = f"{what} is joined by {types}, of which one value may be equal to several others: compare {way}."
-        super().__init__(told, part)
+        text = f"{what} is joined by {types}, of which one value may be equal to several others: compare {way}."
+        super().__init__(text, part)
 
 
 class OtherUnits(NotLocal):
@@ -96,12 +96,12 @@ class Scope:
         """A name for a column that no other column has: as it is written, else with its table's, else numbered."""
         plain = fold(wanted)
         longer = f"{fold(table)}.{plain}" if table else plain
-        found, number = plain, 1
-        while found in self._taken:
-            found = longer if number == 1 and table else f"{longer}#{number + 1}"
+        text, number = plain, 1
+        while text in self._taken:
+            text = longer if number == 1 and table else f"{longer}#{number + 1}"
             number += 1
-        self._taken.add(found)
-        return found
+        self._taken.add(text)
+        return text
 
     def new_source(self) -> int:
         """A number that no source of the statement has: for values that are a table's, but no row of it."""
@@ -120,13 +120,13 @@ class Scope:
     def over(self, expr: Expr) -> Expr:
         """An expression over the names of relations. Raises NotLocal."""
 
-        def change(one: Expr) -> Expr | None:
-            if isinstance(one, Column):
-                name = self.name(one)
+        def change(expression: Expr) -> Expr | None:
+            if isinstance(expression, Column):
+                name = self.name(expression)
                 if not name:
-                    raise NotLocal(f"The column {one.name} is not one of what is joined here.")
+                    raise NotLocal(f"The column {expression.name} is not one of what is joined here.")
                 return Column(SOMEWHERE, name)
-            if isinstance(one, Nested):
+            if isinstance(expression, Nested):
                 raise NotLocal("A subquery stands where it is not followed: put it into WHERE by itself.")
             return None
 
@@ -147,44 +147,44 @@ class Scope:
 
     def holds(self, query: str) -> bool:
         """The truth value that a query over open tables gives."""
-        found, *_ = self.public.value(query)
-        return bool(found)
+        value, *_ = self.public.value(query)
+        return bool(value)
 
     def is_unique(self, made: Made, columns: frozenset[str]) -> bool:
         """Whether no two rows of a relation (with a unit: of one unit) share the values of some of its columns."""
-        if any(one <= columns for one in made.unique):
+        if any(texts <= columns for texts in made.unique):
             return True
         if not isinstance(made.relation, OpenRows) or not columns:
             return False
         return self.holds(no_two_share(f"({of_open(made)})", columns))
 
-    def bounds(self, one: Field) -> Bounds | None:
+    def bounds(self, field: Field) -> Bounds | None:
         """The bounds of a number: computed ones, those of the policy, or those of an open table's values."""
-        if one.bounds is not None or one.origin is None:
-            return one.bounds
-        step = own_step(one.kind)
-        if one.origin.rows is not None:
-            return self._of_values(one.origin.rows, one.origin.column, one.kind)
-        declared = {fold(name): bound for name, bound in self.protected[one.origin.table].policy.bounds.items()}
-        found = declared.get(one.origin.column)
-        if found is None or one.kind in ("DATE", "TIMESTAMP", ZONED, "VARCHAR"):
+        if field.bounds is not None or field.origin is None:
+            return field.bounds
+        step = own_step(field.kind)
+        if field.origin.rows is not None:
+            return self._of_values(field.origin.rows, field.origin.column, field.kind)
+        declared = {fold(name): bound for name, bound in self.protected[field.origin.table].policy.bounds.items()}
+        texts = declared.get(field.origin.column)
+        if texts is None or field.kind in ("DATE", "TIMESTAMP", ZONED, "VARCHAR"):
             return None
-        low, high, *steps = map(Fraction, found)
+        low, high, *steps = map(Fraction, texts)
         return low, high, (steps[0] if steps else step or Fraction(1))
 
-    def moments(self, one: Field) -> Bounds | None:
+    def moments(self, field: Field) -> Bounds | None:
         """The bounds of a date in days, or of a timestamp in microseconds: computed ones, or those of the policy.
 
         Those of moments with a time zone are in UTC.
         """
-        if one.bounds is not None or one.origin is None or one.origin.rows is not None:
-            return one.bounds
-        policy, column = self.protected[one.origin.table].policy, one.origin.column
+        if field.bounds is not None or field.origin is None or field.origin.rows is not None:
+            return field.bounds
+        policy, column = self.protected[field.origin.table].policy, field.origin.column
         declared = {fold(name): bound for name, bound in policy.bounds.items()}
-        ends = declared.get(column) if one.kind == ZONED else policy.moments(column)
+        ends = declared.get(column) if field.kind == ZONED else policy.moments(column)
         if ends is None:
             return None
-        unit = timedelta(days=1) if one.kind == "DATE" else timedelta(microseconds=1)
+        unit = timedelta(days=1) if field.kind == "DATE" else timedelta(microseconds=1)
         moments = (datetime.fromisoformat(end).replace(tzinfo=None) for end in ends)
         low, high = ((moment - datetime(1970, 1, 1)) // unit for moment in moments)
         return Fraction(low), Fraction(high), Fraction(1)

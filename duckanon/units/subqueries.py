@@ -121,16 +121,16 @@ class Subqueries:
     def over(self, expr: Expr) -> Expr:
         """An expression over the joined columns. Raises NotLocal."""
 
-        def change(one: Expr) -> Expr | None:
-            if isinstance(one, Nested):
-                if one not in self._known:
+        def change(expression: Expr) -> Expr | None:
+            if isinstance(expression, Nested):
+                if expression not in self._known:
                     try:
-                        self._known[one] = self._looked_up(one)
+                        self._known[expression] = self._looked_up(expression)
                     except NotLocal as no:
-                        no.part = no.part or getattr(one.query, "node", None)
+                        no.part = no.part or getattr(expression.query, "node", None)
                         raise
-                return self._known[one]
-            return self._scope.over(one) if isinstance(one, Column) else None
+                return self._known[expression]
+            return self._scope.over(expression) if isinstance(expression, Column) else None
 
         return rebuilt(expr, change)
 
@@ -194,7 +194,7 @@ class Subqueries:
         made, _, inner, outer = self._asked(nested, query)
         on = [Comparison("=", Column(SOMEWHERE, mine), theirs) for mine, theirs in zip(inner, outer, strict=True)]
         fields = {**self._fields, **made.fields}
-        written = tuple(sorted(self._scope.written(one, fields) for one in on))
+        written = tuple(sorted(self._scope.written(condition, fields) for condition in on))
         how = "anti" if isinstance(condition, Not) else "semi"
         self._parts.append(Part(made.relation, how, written, made.shows_unit))
         return True
@@ -207,18 +207,22 @@ class Subqueries:
         scope = self._scope
         if query.keys is not None:
             raise NotLocal(_AGGREGATED)
-        asked = [one for one in in_order(query.where) if any(column.source not in own for column in columns_in([one]))]
-        columns = {one for each in asked for one in walk(each) if isinstance(one, Column) and one.source in own}
-        outputs = tuple(Output(f"_dk_{at}", one) for at, one in enumerate(sorted(columns, key=repr)))
+        asked = [
+            expression
+            for expression in in_order(query.where)
+            if any(column.source not in own for column in columns_in([expression]))
+        ]
+        columns = {node for each in asked for node in walk(each) if isinstance(node, Column) and node.source in own}
+        outputs = tuple(Output(f"_dk_{at}", column) for at, column in enumerate(sorted(columns, key=repr)))
         bare = replace(query, where=query.where - set(asked), outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare)
         inner: dict[Expr, Column] = {output.expr: Column(SOMEWHERE, names[output.name]) for output in outputs}
-        over = [self.over(rebuilt(one, inner.get)) for one in asked]
-        equal = [pair for one in over if (pair := _equal_columns(one, set(names.values()))) is not None]
+        over = [self.over(rebuilt(expression, inner.get)) for expression in asked]
+        equal = [pair for expression in over if (pair := _equal_columns(expression, set(names.values()))) is not None]
         self._check_units(made, equal)
         if not made.shows_unit:
             raise NotLocal(_OTHER_UNITS)
-        on = tuple(sorted(scope.written(one, {**self._fields, **made.fields}) for one in over))
+        on = tuple(sorted(scope.written(expression, {**self._fields, **made.fields}) for expression in over))
         return Part(Cut(made.relation, made.rows, tuple(sorted(made.fields))), "semi", on, made.shows_unit)
 
     def _found(self, nested: Nested, query: Block) -> Expr:
@@ -249,16 +253,16 @@ class Subqueries:
             if len(query.outputs) != 1:
                 raise NotLocal("IN takes a subquery with one column.")
             pairs.insert(0, Pair(query.outputs[0].expr, "=", nested.operand))
-        if sum(one.operator != "=" for one in pairs) > 1:
+        if sum(pair.operator != "=" for pair in pairs) > 1:
             raise NotLocal(
                 "A subquery that compares more than one column by something else than = is not followed: leave one of "
                 "the comparisons out."
             )
-        outputs = tuple(Output(f"_dk_{at}", one.inner) for at, one in enumerate(pairs))
+        outputs = tuple(Output(f"_dk_{at}", pair.inner) for at, pair in enumerate(pairs))
         bare = replace(bare, outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
         inner = [names[output.name] for output in outputs]
-        outer = [self.over(one.outer) for one in pairs]
+        outer = [self.over(pair.outer) for pair in pairs]
         equal = [(mine, theirs) for pair, mine, theirs in zip(pairs, inner, outer, strict=True) if pair.operator == "="]
         self._check_units(made, equal)
         return made, pairs, inner, outer
@@ -293,7 +297,7 @@ class Subqueries:
         if not query.qualify and not any(is_windowed(output.expr) for output in query.outputs):
             inside, pairs = apart(query, own)
             return replace(query, where=frozenset(inside)), pairs
-        if any(one.source not in own for one in columns_in(query.where)):
+        if any(column.source not in own for column in columns_in(query.where)):
             raise NotLocal(
                 "A window over the rows that a condition on the row around it leaves is not followed: compute it in a "
                 "subquery in FROM, and compare around that."
@@ -336,7 +340,11 @@ class Subqueries:
         """
         table = query.sources[0].relation if len(query.sources) == 1 else None
         protected = self._scope.protected.get(table.name) if isinstance(table, Table) else None
-        if protected is None or not protected.policy.links or any(has(one, Nested) for one in query.expressions()):
+        if (
+            protected is None
+            or not protected.policy.links
+            or any(has(expression, Nested) for expression in query.expressions())
+        ):
             return False
         same = {
             pair.inner.name: self._scope.name(pair.outer)
@@ -345,7 +353,7 @@ class Subqueries:
         }
         (link,) = protected.policy.links
         linked = sorted(zip(map(fold, link.parent_columns), map(fold, link.columns), strict=True))
-        theirs = self._outer.fixes.get((link.parent, tuple(one for one, _ in linked)))
+        theirs = self._outer.fixes.get((link.parent, tuple(text for text, _ in linked)))
         return theirs is not None and all(
             same.get(mine) in self._equal.of(other) for (_, mine), other in zip(linked, theirs, strict=True)
         )
@@ -386,12 +394,14 @@ class Subqueries:
         asked = (*query.outputs, *(Output(f"_dk_{at}", pair.inner) for at, pair in enumerate(pairs)))
         made, where, over = self._builder.joined(replace(query, where=frozenset(inside), outputs=asked, order=()))
         inner, outer = [over(pair.inner) for pair in pairs], [self.over(pair.outer) for pair in pairs]
-        equal = [(one.name, theirs) for one, theirs in zip(inner, outer, strict=True) if isinstance(one, Column)]
+        equal = [
+            (column.name, theirs) for column, theirs in zip(inner, outer, strict=True) if isinstance(column, Column)
+        ]
         self._check_units(made, equal)
         groups = Groups(self._scope, made)
         # Before there are keys, so that only aggregates are found in it.
         value = groups.over(over(query.outputs[0].expr), is_optional=True)
-        keys = {groups.key(one, is_new=True): other for one, other in zip(inner, outer, strict=True)}
+        keys = {groups.key(expression, is_new=True): other for expression, other in zip(inner, outer, strict=True)}
         self._attach(groups.relation(where), keys, groups.fields)
         return value
 
@@ -409,12 +419,12 @@ class Subqueries:
     def _value_by_keys(self, query: Block, pairs: Sequence[Pair]) -> Expr:
         """The value of the only row that has equal columns: of the unit, of open tables, or of numbers with noise."""
         columns = [f"_dk_{at}" for at in range(len(pairs))]
-        keyed = tuple(Output(name, one.inner) for name, one in zip(columns, pairs, strict=True))
+        keyed = tuple(Output(name, pair.inner) for name, pair in zip(columns, pairs, strict=True))
         made, names = self._builder.block(replace(query, outputs=(*query.outputs, *keyed), order=()))
         value, keys = names[fold(query.outputs[0].name)], [names[column] for column in columns]
         if not self._is_only(made, keys):
             raise NotLocal(_NO_VALUE)
-        self._check_units(made, [(name, self.over(one.outer)) for name, one in zip(keys, pairs, strict=True)])
+        self._check_units(made, [(name, self.over(pair.outer)) for name, pair in zip(keys, pairs, strict=True)])
         new = self._scope.new_name(value)
         known = made.fields[value]
         fields = {new: replace(known, origin=known.origin and replace(known.origin, optional=True))}
@@ -429,9 +439,9 @@ class Subqueries:
 
     def _is_only(self, made: Made, keys: Sequence[str]) -> bool:
         """Whether no two rows of a relation (with a unit: of one unit) have equal keys."""
-        if any(one <= set(keys) for one in made.unique):
+        if any(texts <= set(keys) for texts in made.unique):
             return True
-        if made.has_unit or any(isinstance(one, Answered) for one in made.relation.leaves()):
+        if made.has_unit or any(isinstance(leaf, Answered) for leaf in made.relation.leaves()):
             return False
         return self._scope.holds(no_two_share(f"({of_open(made)})", keys))
 
@@ -487,7 +497,7 @@ class Subqueries:
 
     def _is_of_unit(self, made: Made, equal: Sequence[tuple[str, Expr]]) -> bool:
         """Whether equal columns make the rows of a subquery those of the row's own unit."""
-        same = {name: one.name for name, one in equal if isinstance(one, Column)}
+        same = {name: column.name for name, column in equal if isinstance(column, Column)}
         return any(
             bool(theirs := self._outer.fixes.get(fixed, ()))
             and all(same.get(mine) in self._equal.of(other) for mine, other in zip(names, theirs, strict=True))

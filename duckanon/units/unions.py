@@ -37,7 +37,7 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
     for at, name in enumerate(output_names(union)):
         each = [made.fields[columns[at]] for made, columns in members]
         # Two columns are of one row of a table only where they are so in every query.
-        read = tuple(one.origin.source for one in each if one.origin is not None)
+        read = tuple(field.origin.source for field in each if field.origin is not None)
         if read not in sources:
             sources[read] = scope.new_source()
         fields[scope.new_name(name)] = replace(
@@ -82,16 +82,16 @@ def _renamed(made: Made, columns: Sequence[str], fields: dict[str, Field]) -> Jo
 
 def _fixes(members: Sequence[tuple[Made, list[str]]], names: Sequence[str]) -> dict[Fixes, tuple[str, ...]]:
     """What columns fix in all queries, by the same places."""
-    found = {}
+    fixes = {}
     for fixed in members[0][0].fixes:
         places = {
-            tuple(columns.index(one) if one in columns else -1 for one in made.fixes.get(fixed, ("",)))
+            tuple(columns.index(text) if text in columns else -1 for text in made.fixes.get(fixed, ("",)))
             for made, columns in members
         }
         (first, *others) = places
         if not others and -1 not in first:
-            found[fixed] = tuple(names[at] for at in first)
-    return found
+            fixes[fixed] = tuple(names[at] for at in first)
+    return fixes
 
 
 def _common(fields: Sequence[Field], source: int) -> Field:
@@ -102,13 +102,13 @@ def _common(fields: Sequence[Field], source: int) -> Field:
     optional = any(field.origin is not None and field.origin.optional for field in fields)
     kinds = {field.kind for field in fields}
     among = [field.among or (field.origin,) for field in fields] if len(kinds) == 1 and first is None else []
-    known = [one for each in among for one in each if one is not None]
+    known = [origin for each in among for origin in each if origin is not None]
     return Field(
         _kind_together(sorted(kinds - {""})),
         first and replace(first, source=source, optional=optional),
         is_unit=all(field.is_unit for field in fields),
         never_null=all(field.never_null for field in fields),
-        listed=in_order(each for one in listed for each in one) if all(listed) else (),
+        listed=in_order(each for expressions in listed for each in expressions) if all(listed) else (),
         among=tuple(known) if len(known) == sum(map(len, among)) else (),
         unit=fields[0].unit if len({field.unit for field in fields}) == 1 else "",
     )

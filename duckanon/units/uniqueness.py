@@ -13,6 +13,6 @@ def no_two_share(rows: str, columns: Iterable[str]) -> str:
     rows: what stands for them after FROM. columns: one or more.
     """
     names = [quoted([column]) for column in sorted(columns)]
-    known = " AND ".join(f"{one} IS NOT NULL" for one in names)
+    known = " AND ".join(f"{name} IS NOT NULL" for name in names)
     several = f"SELECT 1 FROM {rows} AS r WHERE {known} GROUP BY {', '.join(names)} HAVING system.main.count(*) > 1"
     return f"SELECT NOT EXISTS ({several})"

@@ -38,26 +38,28 @@ _TIMES = (DATE, TIMESTAMP, ZONED)
 
 def computed(scope: Scope, expr: Expr, fields: Mapping[str, Field], kind: str) -> Field:
     """What is known of a column of a type that is computed from fields."""
-    listed = possible_values(expr, scope.today, lambda one: fields[one.name].listed if isinstance(one, Column) else ())
+    listed = possible_values(
+        expr, scope.today, lambda column: fields[column.name].listed if isinstance(column, Column) else ()
+    )
     never_null = bool(listed) and NULL not in listed
     unit, of = truncation(expr) or ("", expr)
     try:
-        found = known(of, _Leaves(scope, fields))
+        bounded = known(of, _Leaves(scope, fields))
         if unit:
-            found = on_clocks(found, scope.today)
-        if found.kind == ZONED:
+            bounded = on_clocks(bounded, scope.today)
+        if bounded.kind == ZONED:
             raise NotBounded("Moments are no values within a unit")
     except (NotBounded, NotTotal):
         return Field(kind, listed=listed, never_null=never_null)
-    bounds = _starts(found, unit, kind) if unit else (found.least, found.largest, found.step)
+    bounds = _starts(bounded, unit, kind) if unit else (bounded.least, bounded.largest, bounded.step)
     return Field(kind, bounds=bounds, listed=listed, never_null=never_null, unit=unit if bounds else "")
 
 
-def _starts(found: Bounded, unit: str, kind: str) -> Bounds | None:
+def _starts(bounded: Bounded, unit: str, kind: str) -> Bounds | None:
     """The first and the last start of a unit of time. None for other units, and where they are no dates of Python's."""
-    step = timedelta(days=1) if found.kind == DATE else timedelta(microseconds=1)
+    step = timedelta(days=1) if bounded.kind == DATE else timedelta(microseconds=1)
     try:
-        ends = [start(_FIRST + at * step, unit) for at in (found.low, found.high)]
+        ends = [start(_FIRST + at * step, unit) for at in (bounded.low, bounded.high)]
     except (NotBounded, OverflowError):
         return None
     shown = timedelta(days=1) if kind == DATE else timedelta(microseconds=1)
@@ -77,17 +79,17 @@ class _Leaves:
         return self._scope.today
 
     def column(self, column: Column) -> Bounded:
-        one, sql = self._fields[column.name], quoted([column.name])
-        if one.kind == "BOOLEAN":
+        field, sql = self._fields[column.name], quoted([column.name])
+        if field.kind == "BOOLEAN":
             return Bounded(0, 1, Fraction(1), sql)
-        bounds = self._scope.moments(one) if one.kind in _TIMES else self._scope.bounds(one)
+        bounds = self._scope.moments(field) if field.kind in _TIMES else self._scope.bounds(field)
         if bounds is None:
             raise NotBounded(f"The column {column.name} has no bounds")
         low, high, step = bounds
         unit = grid([step, *(abs(each) for each in (low, high) if each)])
-        decimal = digits(one.kind)
-        scale = 0 if one.kind in WHOLE else None if decimal is None else decimal[1]
-        kind = one.kind if one.kind in _TIMES else NUMBER
+        decimal = digits(field.kind)
+        scale = 0 if field.kind in WHOLE else None if decimal is None else decimal[1]
+        kind = field.kind if field.kind in _TIMES else NUMBER
         return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind)
 
     def length(self, name: str, column: Column) -> Bounded:  # noqa: ARG002 - as other leaves

@@ -125,12 +125,12 @@ class Windows:
     def over(self, expr: Expr) -> Expr:
         """An expression over the rows' columns, with those of windows. Raises NotLocal and NotTotal."""
 
-        def change(one: Expr) -> Expr | None:
-            if not isinstance(one, Window):
+        def change(expression: Expr) -> Expr | None:
+            if not isinstance(expression, Window):
                 return None
-            if one not in self._columns:
-                self._columns[one] = self._column(one)
-            return self._columns[one]
+            if expression not in self._columns:
+                self._columns[expression] = self._column(expression)
+            return self._columns[expression]
 
         return rebuilt(expr, change)
 
@@ -158,12 +158,12 @@ class Windows:
         return Column(SOMEWHERE, name)
 
     def _check(self, window: Window) -> None:
-        made = self._rows
-        columns = {one.name for one in window.partition if isinstance(one, Column)}
-        if made.has_unit and not any(set(names) <= columns for names in made.fixes.values()):
+        rows = self._rows
+        columns = {column.name for column in window.partition if isinstance(column, Column)}
+        if rows.has_unit and not any(set(names) <= columns for names in rows.fixes.values()):
             raise NotLocal(_ACROSS)
-        parts = [part for one in window.order for part in walk(one) if isinstance(part, Column)]
-        if any(self._scope.is_enum(self._fields.get(one.name)) for one in parts):
+        parts = [part for expression in window.order for part in walk(expression) if isinstance(part, Column)]
+        if any(self._scope.is_enum(self._fields.get(part.name)) for part in parts):
             raise NotLocal(
                 "An ENUM is ordered by its list of values, which is not followed in a window: order by another column."
             )
@@ -195,9 +195,9 @@ class Windows:
 
     def _partition(self, window: Window) -> frozenset[str] | None:
         """The columns beside the unit within which rows are numbered; None where they are no columns."""
-        if not all(isinstance(one, Column) for one in window.partition):
+        if not all(isinstance(expression, Column) for expression in window.partition):
             return None
-        names = frozenset(one.name for one in window.partition if isinstance(one, Column))
+        names = frozenset(column.name for column in window.partition if isinstance(column, Column))
         return names - set(self._rows.fixes.get(UNIT_ITSELF, ())) if self._rows.has_unit else names
 
     def _of_value(self, window: Window, call: WindowFunction) -> tuple[str, Field]:
@@ -262,9 +262,9 @@ class Windows:
             raise NotLocal(_UNORDERED)
         if needs is not None:
             counted, least = needs
-            found = f"{written} {self._over(window, extended=True, frame=f'ROWS {_WHOLE}')}"
+            text = f"{written} {self._over(window, extended=True, frame=f'ROWS {_WHOLE}')}"
             has_it = f"system.main.count({counted}) {self._over(window, extended=False, frame=window.frame)} >= {least}"
-            return f"CASE WHEN {has_it} THEN {found} END"
+            return f"CASE WHEN {has_it} THEN {text} END"
         if window.skips_nulls:
             raise NotLocal("last_value with IGNORE NULLS is followed within a unit where its frame is written by ROWS.")
         tied = replace(window, partition=window.partition | set(window.order), order=(), directions=())
@@ -289,17 +289,17 @@ class Windows:
 
     def _over(self, window: Window, *, extended: bool, frame: str = "") -> str:
         """OVER (...). extended: whether all columns of the row come after ORDER BY."""
-        made, today = self._rows, self._scope.today
-        by = sorted({scalar(one, made.types, today)[0] for one in window.partition})
-        by = [*([quoted([UNIT])] if made.shows_unit else []), *by]
+        rows, today = self._rows, self._scope.today
+        by = sorted({scalar(expression, rows.types, today)[0] for expression in window.partition})
+        by = [*([quoted([UNIT])] if rows.shows_unit else []), *by]
         ways = window.directions or (Direction(),) * len(window.order)
         order = [
-            f"{scalar(one, made.types, today)[0]} {'DESC' if way.descending else 'ASC'} "
+            f"{scalar(one, rows.types, today)[0]} {'DESC' if way.descending else 'ASC'} "
             f"NULLS {'FIRST' if way.nulls_first else 'LAST'}"
             for one, way in zip(window.order, ways, strict=True)
         ]
         if extended:
-            order += [f"{quoted([one])} ASC NULLS LAST" for one in sorted(made.fields)]
+            order += [f"{quoted([field])} ASC NULLS LAST" for field in sorted(rows.fields)]
         clauses = [f"PARTITION BY {', '.join(by)}"] if by else []
         clauses += [f"ORDER BY {', '.join(order)}"] if order else []
         return f"OVER ({' '.join([*clauses, *([frame] if frame else [])])})"
@@ -317,12 +317,12 @@ def _ends(frame: str) -> tuple[str, str, str]:
     """The kind of a frame, and where it starts and ends, without numbers. Raises NotLocal."""
     if not frame:
         return "RANGE", _ENDS[0], "CURRENT ROW"
-    found = _FRAMES.fullmatch(frame)
-    if found is None:
+    match = _FRAMES.fullmatch(frame)
+    if match is None:
         raise NotLocal(_FRAME)
-    kind, *ends = found.groups()
-    start, end = (re.sub(r"^\d+ ", "", one) for one in ends)
-    is_numbered = any(one[0].isdigit() for one in ends)
+    kind, *ends = match.groups()
+    start, end = (re.sub(r"^\d+ ", "", end) for end in ends)
+    is_numbered = any(end[0].isdigit() for end in ends)
     if (is_numbered and kind == "RANGE") or _ENDS.index(start) > _ENDS.index(end):
         raise NotLocal(_FRAME)
     return kind, start, end
