@@ -221,13 +221,13 @@ def day_charged(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | No
     """
     schema = schema_of(purchase.location.database)
     try:
-        found = con.execute(
+        rows = con.execute(
             f"SELECT recorded_at, stored FROM {schema}.answers JOIN {schema}.ledger USING (number) WHERE key = ?",
             [purchase.key],
         ).fetchall()
     except duckdb.CatalogException:
         return None
-    for recorded_at, stored in found:
+    for recorded_at, stored in rows:
         if is_stored(con, purchase) or not stored:
             day: date = recorded_at.date()
             return day

@@ -58,7 +58,7 @@ def left_in_words(population: Population, policies: Sequence[Policy], allotted: 
 
     policies: those of the population's tables. allotted: what is left of a user's allotment, for which it is said then.
     """
-    offered = [(one.per_query, at, one) for at, one in enumerate(policies) if one.per_query is not None]
+    offered = [(policy.per_query, at, policy) for at, policy in enumerate(policies) if policy.per_query is not None]
     if not offered or population.budget is None:
         return None
     price, _, policy = max(offered)

@@ -99,8 +99,8 @@ class KeyedLocks:
     def held(self, key: Key) -> Iterator[None]:
         """Hold the lock of a key."""
         with self._adding:
-            one = self._locks.setdefault(key, _WeakLock())
-        with one.lock:
+            lock = self._locks.setdefault(key, _WeakLock())
+        with lock.lock:
             yield
 
 

@@ -27,9 +27,9 @@ def kept(kind: str) -> str:
 
     Raises InvalidInput for a type that holds an ENUM somewhere inside.
     """
-    found = _ENUM.fullmatch(kind)
-    if found is not None and kind.count("ENUM(") == 1:
-        return f"VARCHAR{found.group(1) or ''}"
+    match = _ENUM.fullmatch(kind)
+    if match is not None and kind.count("ENUM(") == 1:
+        return f"VARCHAR{match.group(1) or ''}"
     if "ENUM(" in kind:
         raise InvalidInput("A column holds an ENUM inside another type, which would show all its values: cast it.")
     return kind
@@ -44,9 +44,9 @@ def fingerprint(con: duckdb.DuckDBPyConnection, relation: str, columns: Mapping[
     # The length before each text keeps the parts of a row apart.
     marked = [f"coalesce(system.main.length({text})::VARCHAR || ':' || {text}, '-')" for text in texts]
     row = f"system.main.concat({', '.join(marked)})" if marked else "''"
-    found = con.execute(
+    rows = con.execute(
         f"SELECT system.main.count(*), system.main.sum(system.main.md5_number_upper(line))::VARCHAR, "
         f"system.main.sum(system.main.md5_number_lower(line))::VARCHAR FROM (SELECT {row} AS line FROM {relation})"
     ).fetchall()
     whole = [[name, kept(kind)] for name, kind in columns.items()]
-    return sha256(json.dumps([whole, *found[0]]).encode()).hexdigest()
+    return sha256(json.dumps([whole, *rows[0]]).encode()).hexdigest()

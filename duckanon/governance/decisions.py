@@ -185,8 +185,8 @@ class Decisions:
 
         if self._ledger.append(location.database, line) is None:
             return f"{location.label} is not open: nothing has changed."
-        what = f"What is in {location.schema}" if location.name == ALL_TABLES else location.label
-        return f"{what} is closed: analysts cannot read it any more. They keep what they have read before."
+        text = f"What is in {location.schema}" if location.name == ALL_TABLES else location.label
+        return f"{text} is closed: analysts cannot read it any more. They keep what they have read before."
 
     def new_edition(self, table: str, lookup: Mapping[str, Any]) -> str:
         """Begin the next edition of a table's population. Returns a sentence for people."""
@@ -275,7 +275,7 @@ def _gone_like(
     """A protected table of the schema that is not there, of whose policy a table has all columns; None without one."""
     policies = (table for table in state.tables.values() if table.location.identity[0] == location.identity[0])
     gone = (policy for policy in policies if policy.location.identity not in there)
-    return next((one.location for one in gone if is_like_one_of(columns, [one.policy.columns])), None)
+    return next((policy.location for policy in gone if is_like_one_of(columns, [policy.policy.columns])), None)
 
 
 def _grown(domains: Domains, policy: Policy, standing: TablePolicy, state: LedgerState) -> dict[str, int]:
@@ -305,10 +305,10 @@ def _reads_ours(read: frozenset[Identity], state: LedgerState) -> bool:
 
 def _accounting(policy: Policy, state: LedgerState) -> dict[str, Any]:
     """What a line notes of how the population accounts; nothing without a delta."""
-    found = _accounts(policy, state)
-    if found is None:
+    accounts = _accounts(policy, state)
+    if accounts is None:
         return {}
-    return {"renyi": {"order": written(found.order), "capacity": written(found.capacity)}}
+    return {"renyi": {"order": written(accounts.order), "capacity": written(accounts.capacity)}}
 
 
 def _budget(population: Population) -> str:
@@ -365,18 +365,18 @@ def _settled(location: Location, terms: Mapping[str, Any], state: LedgerState) -
         raise InvalidInput(
             f"The population {name} has no budget yet: say how much may be spent on it in all, as in epsilon := 1."
         )
-    given = {key: value for key, value in terms.items() if key not in ("population", "epsilon", "delta")}
-    policy = Policy(epsilon=budget, population=name, delta=_delta(name, terms.get("delta"), known), **given)
+    values = {key: value for key, value in terms.items() if key not in ("population", "epsilon", "delta")}
+    policy = Policy(epsilon=budget, population=name, delta=_delta(name, terms.get("delta"), known), **values)
     _check_per_query(policy, state)
     return policy
 
 
-def _delta(name: str, given: Fraction | None, known: Population | None) -> Fraction | None:
+def _delta(name: str, number: Fraction | None, known: Population | None) -> Fraction | None:
     """The delta of a population, which it has from when it is first named, or never has."""
     if known is None or known.epsilon is None:
-        return given
+        return number
     has = None if known.renyi is None else known.renyi.delta
-    if given is not None and given != has:
+    if number is not None and number != has:
         said = "has no delta" if has is None else f"has delta {digits(has)}"
         raise InvalidInput(f"The population {name} {said}, which was settled when it was first named: leave delta out.")
     return has
@@ -420,7 +420,9 @@ def _check_population(location: Location, policy: Policy, state: LedgerState) ->
             f"The privacy unit of {location.label} never changes: it is {_unit_in_words(location, state)}."
         )
     known = state.populations.get(policy.population)
-    others = [one for one, name in state.members.items() if name == policy.population and one != location.identity]
+    others = [
+        table for table, name in state.members.items() if name == policy.population and table != location.identity
+    ]
     if others and (policy.privacy_unit is None or known is None or not known.column):
         raise InvalidInput(
             f"The population {policy.population} has another table, and records of two tables are not one privacy "
@@ -454,10 +456,10 @@ def _unit_in_words(location: Location, state: LedgerState) -> str:
 
 def _check_kind(location: Location, policy: Policy, kind: str | None, state: LedgerState) -> None:
     """Refuse a population whose tables identify units by values of different kinds, which are never the same unit."""
-    for one, name in state.members.items():
-        if name != policy.population or one == location.identity or one not in state.kinds:
+    for table, name in state.members.items():
+        if name != policy.population or table == location.identity or table not in state.kinds:
             continue
-        if kind is None or state.kinds[one] != kind:
+        if kind is None or state.kinds[table] != kind:
             raise InvalidInput(
                 f"The population {policy.population} has another table, and both must identify the unit by the same "
                 f"kind of values, whole numbers, UUIDs or text: cast {policy.unit_in_words}, or the other table's "
@@ -469,17 +471,19 @@ def _check_published(policy: Policy, state: LedgerState) -> None:
     """Refuse noisy counts for a population whose publications are safe only while totals are unknown."""
     if policy.per_query is None:
         return
-    for one in state.publications.values():
-        if not one.totals and state.members[one.of.identity] == policy.population:
-            unknown = "its suppressed totals" if one.suppressed else "how many records a row of shares stands for"
+    for publication in state.publications.values():
+        if not publication.totals and state.members[publication.of.identity] == policy.population:
+            unknown = (
+                "its suppressed totals" if publication.suppressed else "how many records a row of shares stands for"
+            )
             raise InvalidInput(
-                f"{one.name} was published for readers who do not know {unknown}, and noisy counts would tell them: "
-                "leave per_query out."
+                f"{publication.name} was published for readers who do not know {unknown}, and noisy counts would tell "
+                "them: leave per_query out."
             )
 
 
 def _check_budget(policy: Policy, known: Population | None, others: Sequence[Identity], state: LedgerState) -> None:
-    standing = any(one in state.tables for one in others)
+    standing = any(table in state.tables for table in others)
     if standing and known is not None and known.epsilon != policy.epsilon:
         raise InvalidInput(
             f"The population {policy.population} has a budget of epsilon {written(known.epsilon or Fraction(0))}: "
@@ -489,5 +493,5 @@ def _check_budget(policy: Policy, known: Population | None, others: Sequence[Ide
 
 def _schema(table: str, lookup: Mapping[str, Any]) -> Location:
     """The location that stands for all tables of a schema."""
-    found = expected(table.removesuffix(".*") + '."*"', lookup)
-    return replace(found, name=ALL_TABLES)
+    location = expected(table.removesuffix(".*") + '."*"', lookup)
+    return replace(location, name=ALL_TABLES)

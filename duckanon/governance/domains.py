@@ -82,7 +82,7 @@ class Domains:
         Copies that gain none stay. Raises InvalidInput for a domain that would lose a value.
         """
         self.check(policy, state)
-        sources = {fold(one): source for one, source in standing.policy.domains.items()}
+        sources = {fold(name): source for name, source in standing.policy.domains.items()}
         for column, source in policy.domains.items():
             if fold(column) in sources:
                 comparable(column, sources[fold(column)], source)
@@ -131,8 +131,13 @@ class Domains:
             (at, column, self._copies[column]) for at, column in enumerate(policy.domains) if column in self._copies
         ]
         kept = {
-            fold(column): [one.table, list(one.columns), one.checked, *([one.copied] if one.copied else [])]
-            for column, one in self._kept.items()
+            fold(column): [
+                domain.table,
+                list(domain.columns),
+                domain.checked,
+                *([domain.copied] if domain.copied else []),
+            ]
+            for column, domain in self._kept.items()
         }
         return kept | {
             fold(column): [f"domain_{number}_{at}", list(one.columns), True, *([one.copied] if one.copied else [])]
@@ -186,20 +191,20 @@ class Domains:
         above = policy.hierarchy[: folded.index(fold(column))] if fold(column) in folded else ()
         sources = {fold(one): domain for one, domain in policy.domains.items()}
         named = {one: self._beside(opened, one, sources.get(fold(one)), state) for one in above}
-        columns = {one: each for one, each in named.items() if each is not None} | {column: theirs}
-        kinds = {one: self._types[fold(one)] for one in columns}
-        for one, each in columns.items():
-            _check(of_other_column(one, opened.types[each], kinds[one]))
+        columns = {text: each for text, each in named.items() if each is not None} | {column: theirs}
+        kinds = {column: self._types[fold(column)] for column in columns}
+        for name, each in columns.items():
+            _check(of_other_column(name, opened.types[each], kinds[name]))
         path = quoted(opened.path)
-        casts = {one: _cast(quoted([each]), kinds[one]) for one, each in columns.items()}
+        casts = {text: _cast(quoted([each]), kinds[text]) for text, each in columns.items()}
         back = {each: f"CAST({casts[one]} AS {opened.types[each]})" for one, each in columns.items()}
         differs = " OR ".join(f"{value} IS DISTINCT FROM {quoted([each])}" for each, value in back.items())
         query = f"SELECT {_shown(casts)} FROM {path}"
         # NULL stands beside the values of each region above, and of each that is NULL itself.
-        for one in reversed(columns):
-            if not isinstance(sources.get(fold(one)), WithNull):
+        for name in reversed(columns):
+            if not isinstance(sources.get(fold(name)), WithNull):
                 break
-            casts[one] = _cast("NULL", kinds[one])
+            casts[name] = _cast("NULL", kinds[name])
             query += f" UNION ALL SELECT {_shown(casts)} FROM {path}"
         lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
         _, *table = opened.path
@@ -259,15 +264,15 @@ class Domains:
         named = [fold(part) for part in name]
         written = TableName(*([""] * (3 - len(named)) + named))
         database, schema = fold(self._location.database), fold(self._location.schema or "main")
-        for one in candidates(written, [(database, schema), (database, "main")]):
-            if one.catalog != database or one.object == ALL_TABLES:
+        for candidate in candidates(written, [(database, schema), (database, "main")]):
+            if candidate.catalog != database or candidate.object == ALL_TABLES:
                 continue
-            path = (self._location.database, one.schema, one.object)
+            path = (self._location.database, candidate.schema, candidate.object)
             with self._ledger.cursor() as cursor:
                 types = _types(cursor, path)
                 if types is None:
                     continue
-                is_open = state.is_open((one.schema, one.object), list(types))
+                is_open = state.is_open((candidate.schema, candidate.object), list(types))
                 is_open = is_open and not state.protected_among(reads(cursor, Location(*path)))
             return _Relation(path, {fold(name): kind for name, kind in types.items()}, is_open)
         return None
@@ -276,10 +281,10 @@ class Domains:
 def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[str, str] | None:
     """The columns of a table or view, with their types; None if there is no such table or view."""
     try:
-        found = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {quoted(path)})").fetchall()
+        rows = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {quoted(path)})").fetchall()
     except duckdb.Error:
         return None
-    return dict(found)
+    return dict(rows)
 
 
 def _check_found(column: str, kind: str, policy: Policy) -> None:
@@ -301,8 +306,8 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def _number(cursor: duckdb.DuckDBPyConnection, query: str) -> int:
-    ((found,),) = cursor.execute(f"SELECT system.main.count(*) FROM ({query})").fetchall()
-    return int(found)
+    ((value,),) = cursor.execute(f"SELECT system.main.count(*) FROM ({query})").fetchall()
+    return int(value)
 
 
 def _misfit(column: str) -> InvalidInput:

@@ -63,8 +63,8 @@ class Draws:
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_AT_A_TIME, "draw")
-            found = self._running[key] = self._threads.submit(self._made, key, draw, keep, failed)
-        return found
+            future = self._running[key] = self._threads.submit(self._made, key, draw, keep, failed)
+        return future
 
     def _made(
         self, key: Key, draw: Callable[[], T], keep: Callable[[T], None], failed: Callable[[Exception], None]

@@ -139,9 +139,9 @@ class Governance:
         """
         last = fold(parts(table)[-1])
         named = [
-            (database, one.location)
-            for database, one, _ in self.policies()
-            if one.location.lasting and fold(one.location.name) == last
+            (database, policy.location)
+            for database, policy, _ in self.policies()
+            if policy.location.lasting and fold(policy.location.name) == last
         ]
         if not named:
             return None
@@ -149,7 +149,8 @@ class Governance:
             known = seen(cursor, table)
         # What the caller's transaction has created is not seen here.
         new = [
-            {"database": database, "schema": one.schema, "name": one.name, "definition": ""} for database, one in named
+            {"database": database, "schema": location.schema, "name": location.name, "definition": ""}
+            for database, location in named
         ]
         location = locate(table, {**known, **place, "found": [*new, *(known["found"] or ())]})
         state = self.ledger.state(location.database)
@@ -167,49 +168,49 @@ class Governance:
 
     def policies(self) -> list[tuple[str, TablePolicy, Fraction]]:
         """Every protected table: its database, its policy, and the remaining budget of its population."""
-        found = []
+        values = []
         for database, state in self.states().items():
             for table in sorted(state.tables.values(), key=lambda one: one.location.label):
                 budget = state.populations[table.policy.population].budget
-                found.append((database, table, budget.remaining if budget is not None else Fraction(0)))
-        return found
+                values.append((database, table, budget.remaining if budget is not None else Fraction(0)))
+        return values
 
     def lines(self) -> list[dict[str, Any]]:
         """Every line of every ledger, as privacy_ledger shows it."""
-        found = []
+        values = []
         for database in self.ledger.databases():
             state = LedgerState()
             for line in self.ledger.lines(database):
                 state = state.after(line)
-                found.append(_line(database, line, state))
-        return found
+                values.append(_line(database, line, state))
+        return values
 
     def decided(self) -> list[dict[str, Any]]:
         """Every current policy, as policies() shows it."""
         return [
             {
                 "database": database,
-                "tbl": one.location.label,
-                **{name: getattr(one.policy, name) for name in ("population", *AS_THEY_ARE)},
-                "privacy_unit": one.policy.unit_in_words,
-                "domains": sorted(one.policy.domains),
-                "bounds": sorted(one.policy.bounds),
-                **{name: _number(getattr(one.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
-                "protected_at": one.since,
-                "delta": _number(one.policy.delta),
+                "tbl": policy.location.label,
+                **{name: getattr(policy.policy, name) for name in ("population", *AS_THEY_ARE)},
+                "privacy_unit": policy.policy.unit_in_words,
+                "domains": sorted(policy.policy.domains),
+                "bounds": sorted(policy.policy.bounds),
+                **{name: _number(getattr(policy.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
+                "protected_at": policy.since,
+                "delta": _number(policy.policy.delta),
             }
-            for database, one, _ in self.policies()
+            for database, policy, _ in self.policies()
         ]
 
     def budgets(self) -> list[dict[str, Any]]:
         """Every population that has a budget, as privacy_budget shows it."""
-        found = []
+        values = []
         for database, state in self.states().items():
             for name, population in sorted(state.populations.items()):
                 standing = [table for table in state.tables.values() if table.policy.population == name]
-                tables = sorted(one.location.label for one in standing)
+                tables = sorted(policy.location.label for policy in standing)
                 if population.budget is not None and tables:
-                    found.append(
+                    values.append(
                         {
                             "database": database,
                             "population": name,
@@ -226,11 +227,11 @@ class Governance:
                             "keys_left": None if population.renyi is None else population.keys_left,
                         }
                     )
-        return found
+        return values
 
     def allotments(self) -> list[dict[str, Any]]:
         """Every allotment and what is left of it, for the function of this name."""
-        found = []
+        values = []
         for database, state in self.states().items():
             for who, population in sorted(state.allotments):
                 budget = state.allotment(who, population)
@@ -238,10 +239,10 @@ class Governance:
                 amounts = {"epsilon": budget.total, "spent": budget.spent, "remaining": budget.remaining}
                 told = {name: one for amount, value in amounts.items() for name, one in _amount(amount, value).items()}
                 words = left_in_words(state.populations[population], state.policies_of(population), budget.remaining)
-                found.append(
+                values.append(
                     {"database": database, "who": who, "population": population, **told, "left_in_words": words}
                 )
-        return found
+        return values
 
     def prepared(self) -> list[dict[str, Any]]:
         """Every table that was prepared, and is stored."""
@@ -250,7 +251,7 @@ class Governance:
             return [
                 {"database": database, **row}
                 for database, state in states.items()
-                for one in sorted(state.preparations.values(), key=lambda one: one.number)
+                for one in sorted(state.preparations.values(), key=lambda preparation: preparation.number)
                 if is_answered(con, database, one.key)
                 for row in _prepared_tables(one, state)
             ]
@@ -263,13 +264,13 @@ class Governance:
             for line in self.ledger.lines(database):
                 state = state.after(line)
                 if line.population is not None:
-                    one = state.populations[line.population]
-                    spent[line.population, one.edition] = {
+                    population = state.populations[line.population]
+                    spent[line.population, population.edition] = {
                         "database": database,
-                        "population": one.name,
-                        "edition": one.edition,
-                        "began": one.began,
-                        **_amount("spent", one.in_edition),
+                        "population": population.name,
+                        "edition": population.edition,
+                        "began": population.began,
+                        **_amount("spent", population.in_edition),
                     }
             found += [spent[key] for key in sorted(spent)]
         return found
@@ -303,7 +304,7 @@ def _neighbours(state: LedgerState, population: Population) -> str:
     tables = [table for table in state.tables.values() if table.policy.population == population.name]
     # A linked table's unit is that of the table at the end of its links, which is named already where it is protected.
     named = [table.policy for table in tables if not table.policy.is_linked] or [table.policy for table in tables]
-    units = sorted({one.unit_in_words for one in named if one.unit_in_words is not None})
+    units = sorted({policy.unit_in_words for policy in named if policy.unit_in_words is not None})
     said = f"all records of one {' or '.join(units)}, added or removed" if units else "one record, added or removed"
     if population.of_records:
         said += (
@@ -319,10 +320,15 @@ def _neighbours(state: LedgerState, population: Population) -> str:
     )
 
 
-def _prepared_tables(one: Preparation, state: LedgerState) -> list[dict[str, Any]]:
+def _prepared_tables(preparation: Preparation, state: LedgerState) -> list[dict[str, Any]]:
     """The tables of a preparation, as prepared shows them."""
-    told = {"tbl": one.of.label, "edition": one.edition, "prepared_on": one.day, "is_current": state.is_current(one)}
-    return [{**told, **row} for row in one.design.rows(one.rows)]
+    told = {
+        "tbl": preparation.of.label,
+        "edition": preparation.edition,
+        "prepared_on": preparation.day,
+        "is_current": state.is_current(preparation),
+    }
+    return [{**told, **row} for row in preparation.design.rows(preparation.rows)]
 
 
 def _line(database: str, line: Line, state: LedgerState) -> dict[str, Any]:

@@ -83,11 +83,11 @@ class Ledger:
     def databases(self) -> list[str]:
         """The names of the databases that can have a ledger."""
         with self._cursors.cursor() as cursor:
-            found = cursor.execute(
+            con = cursor.execute(
                 "SELECT database_name FROM system.main.duckdb_databases() "
                 "WHERE NOT internal AND type = 'duckdb' ORDER BY ALL ASC"
             )
-            return [name for (name,) in found.fetchall()]
+            return [name for (name,) in con.fetchall()]
 
     def lines(self, database: str) -> list[Line]:
         """All lines, in order. Raises InvalidInput for a ledger of another format."""
@@ -293,12 +293,12 @@ class Ledger:
 
         There is none in memory, and none for an encrypted file, since the journal would not be.
         """
-        found = cursor.execute(
+        con = cursor.execute(
             "SELECT readonly, type, CASE WHEN NOT encrypted THEN path END FROM system.main.duckdb_databases() "
             "WHERE database_name = ?",
             [database],
         )
-        ((readonly, kind, path),) = found.fetchall()
+        ((readonly, kind, path),) = con.fetchall()
         if not path or not Path(path).is_file():
             return readonly, kind, None
         if path not in self._journals:
@@ -391,7 +391,7 @@ def affordable(state: LedgerState, location: Location, charge: Charge, who: str,
     population, standing = state.population(location), state.tables.get(location.identity)
     if population is None or population.budget is None or standing is None:
         return
-    due = sum((one.epsilon for one in beside), charge.epsilon)
+    due = sum((charge.epsilon for charge in beside), charge.epsilon)
     price = in_words(due, population.renyi) + (f" for {len(beside) + 1} answers together" if beside else "")
     again = "Ask for less, or repeat an earlier question as it was: its stored answer is free."
     if not population.budget.admits(due):
@@ -399,7 +399,7 @@ def affordable(state: LedgerState, location: Location, charge: Charge, who: str,
             f"The privacy budget of {population.name} does not suffice: {price} is more than the "
             f"{written(population.budget.remaining)} left of {written(population.budget.total)}. {again}"
         )
-    if charge.keys and population.keys_left <= sum(one.keys for one in beside):
+    if charge.keys and population.keys_left <= sum(charge.keys for charge in beside):
         raise BudgetExhausted(
             f"Keys of {population.name} were found with noise {population.keys:,} times, which is all that its delta "
             "has room for: use keys that were found in this edition, or ask the steward for a domain."

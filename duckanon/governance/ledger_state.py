@@ -78,8 +78,8 @@ class Line:
     @property
     def noise(self) -> str | None:
         """What noise a charge paid for, in words; None in a population without a delta."""
-        found: str | None = self.details.get("noise")
-        return found
+        text: str | None = self.details.get("noise")
+        return text
 
     @cached_property
     def details(self) -> Mapping[str, Any]:
@@ -297,17 +297,17 @@ class LedgerState:
             identity = link.parent.schema, link.parent.object
         return None
 
-    def is_current(self, one: Preparation) -> bool:
+    def is_current(self, preparation: Preparation) -> bool:
         """Whether questions follow from a preparation: the edition and the policy are still those.
 
         Of a policy that was changed in place, as far as the prepared columns and the number of records that count go.
         """
-        population, standing = self.population(one.of), self.tables.get(one.of.identity)
-        if population is None or standing is None or self.version(one.of.identity) != one.version:
+        population, standing = self.population(preparation.of), self.tables.get(preparation.of.identity)
+        if population is None or standing is None or self.version(preparation.of.identity) != preparation.version:
             return False
-        used = ("", *map(fold, one.design.columns))
-        is_same = all(standing.changed.get(column, 0) < one.number for column in used)
-        return is_same and population.edition == one.edition
+        used = ("", *map(fold, preparation.design.columns))
+        is_same = all(standing.changed.get(column, 0) < preparation.number for column in used)
+        return is_same and population.edition == preparation.edition
 
     def linked_to(self, parent: Identity) -> list[str]:
         """The protected tables whose links lead to a table, in order."""
@@ -324,7 +324,9 @@ class LedgerState:
         read: the tables' identities, or (None, name) where only the name is known.
         """
         found = frozenset(read)
-        return next((policy for one, policy in self.tables.items() if one in found or (None, one[1]) in found), None)
+        return next(
+            (policy for table, policy in self.tables.items() if table in found or (None, table[1]) in found), None
+        )
 
     def is_open(self, identity: Identity, columns: Sequence[str]) -> bool:
         """Whether analysts may read a table as it is. columns: those that it has now."""
@@ -356,7 +358,7 @@ def _with(state: LedgerState, population: Population) -> LedgerState:
 
 def _protect(state: LedgerState, line: Line) -> LedgerState:
     policy = Policy.load(line.details["policy"])
-    domains = {name: _domain(*one) for name, one in line.details["domains"].items()}
+    domains = {name: _domain(*value) for name, value in line.details["domains"].items()}
     if policy.delta is not None:
         domains |= {
             fold(name): Domain("", (name,), True, nullable=isinstance(source, WithNull), found=True)
@@ -392,12 +394,12 @@ def _protect(state: LedgerState, line: Line) -> LedgerState:
     )
 
 
-def _changed(standing: TablePolicy, found: TablePolicy, line: Line) -> TablePolicy:
+def _changed(standing: TablePolicy, policy: TablePolicy, line: Line) -> TablePolicy:
     """A policy that was changed in place: it is still the one that the earlier line set."""
     columns, terms = line.details["changes"]["columns"], line.details["changes"]["terms"]
     named = [*columns, *([""] if "rows_per_unit" in terms else [])]
     changed = {**standing.changed, **dict.fromkeys(named, line.number)}
-    return replace(found, version=standing.version, since=standing.since, changed=changed)
+    return replace(policy, version=standing.version, since=standing.since, changed=changed)
 
 
 def _renyi(policy: Policy, line: Line) -> Renyi | None:
@@ -405,13 +407,13 @@ def _renyi(policy: Policy, line: Line) -> Renyi | None:
     if policy.delta is None:
         return None
     order, capacity = (Fraction(line.details["renyi"][name]) for name in ("order", "capacity"))
-    found = Renyi(policy.epsilon, policy.delta, order, capacity)
-    if not holds(found):
+    renyi = Renyi(policy.epsilon, policy.delta, order, capacity)
+    if not holds(renyi):
         raise InvalidInput(
-            f"Line {line.number} of the ledger gives {policy.population} more than {found.promise} allows: the file "
+            f"Line {line.number} of the ledger gives {policy.population} more than {renyi.promise} allows: the file "
             "was changed by another program, so nothing is answered from it."
         )
-    return found
+    return renyi
 
 
 def _domain(table: str, columns: Sequence[str], checked: bool = False, copied: Sequence[Any] | None = None) -> Domain:
@@ -423,7 +425,7 @@ def _domain(table: str, columns: Sequence[str], checked: bool = False, copied: S
 
 
 def _without(found: Mapping[Identity, Any], identity: Identity) -> Mapping[Identity, Any]:
-    return {one: kept for one, kept in found.items() if one != identity}
+    return {table: kept for table, kept in found.items() if table != identity}
 
 
 def _unprotect(state: LedgerState, line: Line) -> LedgerState:
@@ -438,8 +440,8 @@ def _publish(state: LedgerState, line: Line) -> LedgerState:
         details["perturbation"] = Perturbation(**details["perturbation"])
     codes = details.get("codes", {})
     details["codes"] = {column: tuple((code, parent) for code, parent in lines) for column, lines in codes.items()}
-    found = Publication(**details)
-    return replace(state, publications={**state.publications, fold(line.details["name"]): found})
+    publication = Publication(**details)
+    return replace(state, publications={**state.publications, fold(line.details["name"]): publication})
 
 
 def _unpublish(state: LedgerState, line: Line) -> LedgerState:

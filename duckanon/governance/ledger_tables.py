@@ -62,12 +62,12 @@ def schema_of(database: str) -> str:
 
 def has_ledger(con: duckdb.DuckDBPyConnection, database: str) -> bool:
     """Whether a database has a ledger. Raises InvalidInput for one of another format."""
-    found = con.execute(
+    rows = con.execute(
         "SELECT 1 FROM system.main.duckdb_tables() "
         "WHERE database_name = ? AND schema_name = ? AND table_name = 'ledger'",
         [database, SCHEMA],
     ).fetchall()
-    if not found:
+    if not rows:
         return False
     try:
         stored = con.execute(f"SELECT value FROM {schema_of(database)}.meta WHERE name = 'format'").fetchall()
@@ -107,8 +107,8 @@ def add_line(con: duckdb.DuckDBPyConnection, database: str, line: Line) -> None:
 
 def identity_of(con: duckdb.DuckDBPyConnection, database: str) -> str:
     """What tells the ledger apart from all others, but not from those of copies of the file."""
-    ((found,),) = con.execute(f"SELECT value FROM {schema_of(database)}.meta WHERE name = 'identity'").fetchall()
-    return str(found)
+    ((value,),) = con.execute(f"SELECT value FROM {schema_of(database)}.meta WHERE name = 'identity'").fetchall()
+    return str(value)
 
 
 def tables_of(con: duckdb.DuckDBPyConnection, database: str) -> set[str]:

@@ -65,7 +65,7 @@ def locate(name: str, lookup: Mapping[str, Any]) -> Location:
     Raises InvalidInput for a name that is not on the search path and that several tables have.
     """
     wanted = _written(name)
-    standing = {_full(one): one for one in lookup["found"] or () if fold(one["name"]) == wanted.object}
+    standing = {_full(value): value for value in lookup["found"] or () if fold(value["name"]) == wanted.object}
     for full in candidates(wanted, search_path(lookup["database"], lookup["schema"], lookup["path"])):
         if full in standing:
             return _location(standing[full], lookup)
@@ -82,15 +82,15 @@ def locate(name: str, lookup: Mapping[str, Any]) -> Location:
 def seen(con: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
     """What a connection sees of the tables that the last part of `name` may mean, as `locate` takes it."""
     visible = Template((sql_root() / "queries" / "visible_tables.sql").read_text(encoding="utf-8"))
-    ((found,),) = con.execute(f"SELECT {visible.substitute(tbl='?')}", [name]).fetchall()
-    return dict(found)
+    ((value,),) = con.execute(f"SELECT {visible.substitute(tbl='?')}", [name]).fetchall()
+    return dict(value)
 
 
 def expected(name: str, lookup: Mapping[str, Any]) -> Location:
     """The location of a table that may be gone: then the first one where it could have been."""
-    found = locate(name, lookup)
-    if found.schema is not None:
-        return found
+    location = locate(name, lookup)
+    if location.schema is not None:
+        return location
     wanted = parts(name)
     if len(wanted) == 3:
         return Location(*wanted)
@@ -98,8 +98,8 @@ def expected(name: str, lookup: Mapping[str, Any]) -> Location:
 
 
 def _written(name: str) -> TableName:
-    found = [fold(part) for part in parts(name)]
-    return TableName(*([""] * (3 - len(found)) + found))
+    folds = [fold(part) for part in parts(name)]
+    return TableName(*([""] * (3 - len(folds)) + folds))
 
 
 def _full(one: Mapping[str, Any]) -> TableName:

@@ -65,7 +65,7 @@ def bought(price: Fraction, moved: Moved, renyi: Renyi | None, *, parts: int = 1
     epsilon = renyi.pure(price)
     if epsilon == 0:
         return gaussian
-    return min(gaussian, Laplace(moved.distance / epsilon), key=lambda one: _width(one.times(parts)))
+    return min(gaussian, Laplace(moved.distance / epsilon), key=lambda item: _width(item.times(parts)))
 
 
 def _width(noise: Noise) -> tuple[int, float]:

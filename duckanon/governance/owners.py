@@ -31,7 +31,7 @@ class _Parent:
         return TableName(*map(fold, self.location.path))
 
     def told(self, columns: Sequence[str]) -> str:
-        return ", ".join(f"{self.location.label}.{one}" for one in columns)
+        return ", ".join(f"{self.location.label}.{column}" for column in columns)
 
 
 class Owners:
@@ -60,9 +60,9 @@ class Owners:
         if theirs is None:
             raise InvalidInput(f"link names {parent.location.label}, and there is no such table that is committed.")
         link = Link(
-            tuple(own[fold(one)] for one in policy.link),
+            tuple(own[fold(name)] for name in policy.link),
             TableName("", *parent.name[1:]),
-            tuple(_column(parent, theirs, one) for one in parent.columns),
+            tuple(_column(parent, theirs, column) for column in parent.columns),
         )
         self._check_types(link, parent, theirs)
         _check_key(link, parent, theirs)
@@ -105,7 +105,7 @@ class Owners:
 
     def _parent(self, cursor: duckdb.DuckDBPyConnection, policy: Policy) -> _Parent:
         """The one table that all columns of a link lead to."""
-        found: dict[TableName, _Parent] = {}
+        parents: dict[TableName, _Parent] = {}
         for written in policy.link.values():
             *table, column = parts_of_column(written)
             name = spelled(table)
@@ -116,14 +116,14 @@ class Owners:
                     "link := {'l_orderkey': 'orders.o_orderkey'}."
                 )
             parent = _Parent(location, ())
-            before = found.get(parent.name, parent)
-            found[parent.name] = replace(before, columns=(*before.columns, column))
-        if len(found) > 1:
+            before = parents.get(parent.name, parent)
+            parents[parent.name] = replace(before, columns=(*before.columns, column))
+        if len(parents) > 1:
             raise InvalidInput(
                 "link names several tables, and a record has one owner: name columns of one table, and link that table "
                 "to the next."
             )
-        (parent,) = found.values()
+        (parent,) = parents.values()
         if fold(parent.location.database) != fold(self._location.database):
             raise InvalidInput(f"link leads to another database than that of {self._location.label}: copy the table.")
         if parent.location.identity == self._location.identity:
@@ -185,15 +185,16 @@ def protected_tables(
     state: LedgerState, database: str, stored: Mapping[TableName, Stored]
 ) -> dict[TableName, Protected]:
     """The protected tables of a database, as far as links need them. stored: all tables that there are."""
-    named = {TableName(fold(database), schema or "", table): one for (schema, table), one in state.tables.items()}
+    named = {TableName(fold(database), schema or "", table): policy for (schema, table), policy in state.tables.items()}
     return {
-        name: Protected(at_home(one.policy, database), stored.get(name), one.version) for name, one in named.items()
+        name: Protected(at_home(policy.policy, database), stored.get(name), policy.version)
+        for name, policy in named.items()
     }
 
 
 def _column(parent: _Parent, stored: Stored, column: str) -> str:
     """The column's name as the table has it."""
-    name = {fold(one): one for one in stored.columns}.get(fold(column))
+    name = {fold(column): column for column in stored.columns}.get(fold(column))
     if name is None:
         raise InvalidInput(f"link names {parent.told([column])}, and there is no such column.")
     return name

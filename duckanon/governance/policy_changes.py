@@ -59,7 +59,7 @@ class Changes:
 
 def differing(held: Policy, wanted: Policy) -> list[str]:
     """The names of the fields in which two policies differ."""
-    return [one.name for one in fields(Policy) if getattr(held, one.name) != getattr(wanted, one.name)]
+    return [field.name for field in fields(Policy) if getattr(held, field.name) != getattr(wanted, field.name)]
 
 
 def changes(standing: TablePolicy, wanted: Policy, grown: Mapping[str, int]) -> Changes | None:
@@ -80,8 +80,8 @@ def changes(standing: TablePolicy, wanted: Policy, grown: Mapping[str, int]) -> 
     domains = list(grown)
     if not bounds and not terms and not domains:
         return None
-    said = [f"the domain of {_named(one, wanted.domains)} has {_values(grown[one])}" for one in domains]
-    said += [f"the bounds of {_named(one, {**held.bounds, **wanted.bounds})} are others" for one in bounds]
+    said = [f"the domain of {_named(domain, wanted.domains)} has {_values(grown[domain])}" for domain in domains]
+    said += [f"the bounds of {_named(bound, {**held.bounds, **wanted.bounds})} are others" for bound in bounds]
     said += [f"{name} is {_amount(getattr(wanted, name))}" for name in terms]
     is_anew = bool({"per_query", "rows_per_unit"} & set(terms)) and any(map(is_found, wanted.domains.values()))
     sentence = _sentence(said, domains, bounds, terms) + (" Keys found with noise are to be found anew." * is_anew)
@@ -110,9 +110,9 @@ def _is_listed(name: str, held: Policy, wanted: Policy) -> bool:
     if name == "bounds":
         return True
     if name == "domains":
-        known = {fold(one): source for one, source in after.items()}
-        was = {fold(one) for one in before}
-        declared = all(not is_found(source) for one, source in known.items() if one not in was)
+        known = {fold(value): source for value, source in after.items()}
+        was = {fold(value) for value in before}
+        declared = all(not is_found(source) for text, source in known.items() if text not in was)
         return was <= set(known) and declared
     return name in _LOWER and _LOWER[name](before, after)
 
@@ -137,12 +137,12 @@ _LOWER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 def _of_columns(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The columns, folded, for which two mappings say something else."""
-    was, now = ({fold(name): one for name, one in each.items()} for each in (before, after))
-    return [one for one in dict.fromkeys([*was, *now]) if was.get(one) != now.get(one)]
+    was, now = ({fold(name): value for name, value in each.items()} for each in (before, after))
+    return [text for text in dict.fromkeys([*was, *now]) if was.get(text) != now.get(text)]
 
 
 def _named(column: str, spelled: Mapping[str, Any]) -> str:
-    return next(one for one in spelled if fold(one) == column)
+    return next(name for name in spelled if fold(name) == column)
 
 
 def _values(count: int) -> str:

@@ -135,13 +135,13 @@ class Design:
 
     def rows(self, rows: int) -> list[dict[str, Any]]:
         """The tables with their errors, as prepare and prepared show them. rows: that count of a unit."""
-        found = []
+        values = []
         for table in self.tables:
             sd, within = self.error(table, rows)
             columns = [self.columns[at] for at in table]
             told = {"columns": columns, "cells": self.cells(table), "outside": self.outside(table)}
-            found.append({**told, "sd": sd, "within": within})
-        return found
+            values.append({**told, "sd": sd, "within": within})
+        return values
 
     @property
     def is_whole(self) -> bool:
@@ -167,7 +167,7 @@ class Design:
         return Design(
             tuple(found["keys"]),
             tuple(found["sizes"]),
-            tuple(PreparedNumber(*one) for one in found["numbers"]),
+            tuple(PreparedNumber(*value) for value in found["numbers"]),
             tuple(map(tuple, found["tables"])),
             {tuple(table): Fraction(variance) for table, variance in found["measured"]},
             found.get("looked_up", {}),

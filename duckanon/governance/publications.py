@@ -82,23 +82,23 @@ class Publications:
         name = fold(written[-1])
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
-            found = state.publications.get(name)
-            if found is None:
+            publication = state.publications.get(name)
+            if publication is None:
                 raise InvalidInput(f"{release} is not published: FROM publications() lists what is.")
-            if found.withdrawn:
+            if publication.withdrawn:
                 return None
             return {
-                **where(found.of),
-                "population": state.members[found.of.identity],
-                "edition": state.populations[state.members[found.of.identity]].edition,
+                **where(publication.of),
+                "population": state.members[publication.of.identity],
+                "edition": state.populations[state.members[publication.of.identity]].edition,
                 "action": "unpublish",
-                "what": f"unpublish: {found.name}",
-                "detail": {"name": found.name},
+                "what": f"unpublish: {publication.name}",
+                "detail": {"name": publication.name},
             }
 
         def write_too(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
-            found = self._ledger.state(database).publications[name]
-            cursor.execute(f"DROP TABLE {_copy(database, found.name)}").fetchall()
+            publication = self._ledger.state(database).publications[name]
+            cursor.execute(f"DROP TABLE {_copy(database, publication.name)}").fetchall()
 
         if self._ledger.append(database, line, write_too) is None:
             return f"{release} was withdrawn before: nothing has changed."
@@ -148,8 +148,8 @@ class Publications:
         found: list[dict[str, Any]] = []
         for database in self._ledger.databases():
             state = self._ledger.state(database)
-            ordered = sorted(state.publications.values(), key=lambda one: one.number)
-            found += [_listed(database, one, state) for one in ordered]
+            ordered = sorted(state.publications.values(), key=lambda publication: publication.number)
+            found += [_listed(database, publication, state) for publication in ordered]
         return found
 
     def _protected(self, source: Location, location: Location | None) -> tuple[Location, LedgerState]:
@@ -280,15 +280,17 @@ def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str
         source=held,
         policy=state.tables[location.identity].policy,
         totals=_sold(location, state),
-        earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
+        earlier=[_earlier(location.database, publication, records) for publication in _of(location, state)],
         elsewhere=_elsewhere(location, state),
         looked_up=state.tables[location.identity].looked_up,
     )
 
 
-def _located(hierarchies: Sequence[tuple[str, str]], seen: Sequence[Mapping[str, Any]]) -> list[tuple[str, Location]]:
+def _located(
+    hierarchies: Sequence[tuple[str, str]], lookup_trees: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, Location]]:
     """The tables of hierarchies, by column."""
-    return [(column, locate(table, lookup)) for (column, table), lookup in zip(hierarchies, seen, strict=True)]
+    return [(column, locate(table, lookup)) for (column, table), lookup in zip(hierarchies, lookup_trees, strict=True)]
 
 
 def _opened(
@@ -300,15 +302,15 @@ def _opened(
 
 def _codes_of(cursor: duckdb.DuckDBPyConnection, trees: Mapping[str, str]) -> dict[str, Codes]:
     """What tables of codes say, which stays what was published when they change. Raises InvalidInput for others."""
-    found = {}
+    codes = {}
     for column, path in trees.items():
         if not {"code", "parent"} <= {fold(name) for name in described(cursor, path)}:
             raise InvalidInput(f'The hierarchy of "{column}" is a table with the columns code and parent.')
         lines = cursor.execute(
             f"SELECT DISTINCT CAST(code AS VARCHAR), CAST(parent AS VARCHAR) FROM {path} ORDER BY ALL"
         ).fetchall()
-        found[column] = tuple((code, parent) for code, parent in lines)
-    return found
+        codes[column] = tuple((code, parent) for code, parent in lines)
+    return codes
 
 
 def _open_tree(
@@ -355,26 +357,28 @@ _SHOWN = ("kind", "value", "sum", "weight", "count", "digits", "base", "width", 
 _NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
 
 
-def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, Any]:
+def _listed(database: str, publication: Publication, state: LedgerState) -> dict[str, Any]:
     return {
         "database": database,
-        "name": one.name,
-        "of": one.of.label,
-        "population": state.members[one.of.identity],
-        "variables": list(one.variables),
-        "given": list(one.given),
-        "content_hash": one.content,
-        "changes_accepted": one.changes,
-        "perturbation": None if one.perturbation is None else one.perturbation.in_words + _of_sums(one),
-        "codes": json.dumps({name: [list(line) for line in lines] for name, lines in one.codes.items()})
-        if one.codes
+        "name": publication.name,
+        "of": publication.of.label,
+        "population": state.members[publication.of.identity],
+        "variables": list(publication.variables),
+        "given": list(publication.given),
+        "content_hash": publication.content,
+        "changes_accepted": publication.changes,
+        "perturbation": None
+        if publication.perturbation is None
+        else publication.perturbation.in_words + _of_sums(publication),
+        "codes": json.dumps({name: [list(line) for line in lines] for name, lines in publication.codes.items()})
+        if publication.codes
         else None,
-        **{name: getattr(one, name) for name in _SHOWN},
+        **{name: getattr(publication, name) for name in _SHOWN},
     }
 
 
-def _of_sums(one: Publication) -> str:
-    return "" if one.magnitude is None else f", magnitude {one.magnitude:g}"
+def _of_sums(publication: Publication) -> str:
+    return "" if publication.magnitude is None else f", magnitude {publication.magnitude:g}"
 
 
 def _committed(release: str, lookup: Mapping[str, Any]) -> Location:
@@ -402,8 +406,10 @@ def _check_name(source: Location, state: LedgerState) -> None:
 
 
 def _of(location: Location, state: LedgerState) -> list[Publication]:
-    found = [publication for publication in state.publications.values() if publication.of.identity == location.identity]
-    return sorted(found, key=lambda one: one.number)
+    publications = [
+        publication for publication in state.publications.values() if publication.of.identity == location.identity
+    ]
+    return sorted(publications, key=lambda item: item.number)
 
 
 def _elsewhere(location: Location, state: LedgerState) -> list[str]:
@@ -431,25 +437,25 @@ def _basis(
     return state.tables.get(identity), state.version(identity), sold, state.publications
 
 
-def _earlier(database: str, one: Publication, records: str) -> Earlier:
+def _earlier(database: str, publication: Publication, records: str) -> Earlier:
     return Earlier(
-        one.name,
-        one.kind,
-        one.columns,
-        one.variables,
-        one.given,
-        one.digits,
-        one.base,
-        one.content,
-        one.records == records,
-        None if one.withdrawn else _copy(database, one.name),
-        one.suppressed,
-        one.perturbation,
-        one.width,
-        one.sum,
-        one.weight,
-        one.count,
-        one.codes,
+        publication.name,
+        publication.kind,
+        publication.columns,
+        publication.variables,
+        publication.given,
+        publication.digits,
+        publication.base,
+        publication.content,
+        publication.records == records,
+        None if publication.withdrawn else _copy(database, publication.name),
+        publication.suppressed,
+        publication.perturbation,
+        publication.width,
+        publication.sum,
+        publication.weight,
+        publication.count,
+        publication.codes,
     )
 
 
@@ -475,13 +481,13 @@ def _told(candidate: Candidate) -> str:
     terms = candidate.terms
     if terms.kind == "records":
         return f"{candidate.name}, a k-anonymous table of {candidate.label}"
-    given = f" within {', '.join(terms.given)}" if terms.given else ""
+    text = f" within {', '.join(terms.given)}" if terms.given else ""
     by = ", ".join(terms.variables) or "nothing"
     numbers = "counts" if terms.sum is None else f"sums of {terms.sum}"
     numbers = numbers if terms.weight is None else f"{numbers} weighted by {terms.weight}"
     changed = "perturbed counts" + ("" if terms.sum is None else f" and sums of {terms.sum}")
     what = {"suppressed": f"{numbers} with suppressed cells", "perturbed": changed}.get(terms.kind, terms.kind)
-    return f"{candidate.name}, {what} of {candidate.label} by {by}{given}"
+    return f"{candidate.name}, {what} of {candidate.label} by {by}{text}"
 
 
 def _said(candidate: Candidate) -> str:

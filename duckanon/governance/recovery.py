@@ -152,10 +152,10 @@ def _closing(state: LedgerState, tables: set[str]) -> list[Line]:
 
 def _closed(state: LedgerState, number: int, lost: Publication | TablePolicy) -> Line:
     if isinstance(lost, Publication):
-        location, action, what = lost.of, "unpublish", f"unpublish: {lost.name}"
+        location, action, text = lost.of, "unpublish", f"unpublish: {lost.name}"
         detail = json.dumps({"name": lost.name})
     else:
-        location, action, what, detail = lost.location, "unprotect", "unprotect", None
+        location, action, text, detail = lost.location, "unprotect", "unprotect", None
     population = state.members[location.identity]
     values = {
         "number": number,
@@ -166,7 +166,7 @@ def _closed(state: LedgerState, number: int, lost: Publication | TablePolicy) ->
         "population": population,
         "edition": state.populations[population].edition,
         "action": action,
-        "what": f"{what}, as {_LOST}",
+        "what": f"{text}, as {_LOST}",
         "detail": detail,
     }
     return Line.of(values)

@@ -88,12 +88,12 @@ class StoredReleases:
         """The number of the line that charged a draw of this release that was never stored; 0 if there is none."""
         with self._cursors.cursor() as cursor:
             try:
-                found = cursor.execute(
+                rows = cursor.execute(
                     f"SELECT number FROM {schema_of(database)}.answers WHERE key = ? AND NOT stored", [release]
                 ).fetchall()
             except duckdb.CatalogException:
                 return 0
-        return int(found[0][0]) if found else 0
+        return int(rows[0][0]) if rows else 0
 
     def _store(self, database: str, release: str, number: int, answer: pa.Array) -> None:
         with self._ledger.storing(database, release) as cursor:
@@ -106,12 +106,12 @@ class StoredReleases:
         """The release of that key, if it has been drawn."""
         with self._cursors.cursor() as cursor:
             try:
-                found = cursor.execute(
+                rows = cursor.execute(
                     f"SELECT answer FROM {schema_of(database)}.releases WHERE release = ?", [release]
                 ).fetchall()
             except duckdb.CatalogException:
                 return None
-        return _unpacked(found[0][0]) if found else None
+        return _unpacked(rows[0][0]) if rows else None
 
 
 def _packed(answer: pa.Array) -> bytes:
