@@ -43,9 +43,9 @@ def rows(found: Iterable[Mapping[str, Any]], columns: Columns) -> pa.Array:
     return pa.array([list(found)], pa.list_(kind))
 
 
-def one_row(found: Mapping[str, Any], columns: Columns) -> pa.Array:
+def one_row(answer: Mapping[str, Any], columns: Columns) -> pa.Array:
     """A row as the one value of a column; what `columns` do not name is left out."""
-    return struct({name: pa.array([found[name]], TYPES[kind]) for name, kind in columns.items()})
+    return struct({name: pa.array([answer[name]], TYPES[kind]) for name, kind in columns.items()})
 
 
 def struct(fields: Mapping[str, pa.Array]) -> pa.Array:

@@ -47,9 +47,9 @@ class Bands:
     top: int | None
     levels: tuple[int, ...] = (1,)
 
-    def check(self, found: Table) -> None:
+    def check(self, table: Table) -> None:
         """Check the type of the column. Raises InvalidInput."""
-        kind = found.kind(self.name)
+        kind = table.kind(self.name)
         if self.unit == _NUMBERS and is_date(kind):
             raise InvalidInput(
                 f'Column "{self.name}" holds dates: give its bands days, weeks, months, quarters or years, as in '
@@ -84,10 +84,10 @@ class Bands:
         """SQL: the number of the band that holds a row's value; NULL for NULL, and where it is in no band."""
         value = f"{ROW}.{identifier(self.name)}"
         if self.unit == _NUMBERS:
-            found = _band(value, self._width)
+            band = _band(value, self._width)
         else:
-            found = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
-        return self._coded(found)
+            band = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
+        return self._coded(band)
 
     def _coded(self, number: str) -> str:
         """SQL: the number of the band to which one belongs as the bottom and the top have it."""
@@ -206,37 +206,37 @@ def _band(value: str, width: str) -> str:
     return f"(({near}) - {above} + {below})"
 
 
-def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, ...]:
+def read(value: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, ...]:
     """The bands of a call, in the order of `qi`. sets: quasi-identifiers that are released as sets."""
-    own, found = {fold(name): name for name in qi}, dict[str, Bands]()
-    for name, told in pairs_of(given, f"bands must give a width by name, {_EXAMPLE}."):
+    own, bands = {fold(name): name for name in qi}, dict[str, Bands]()
+    for name, told in pairs_of(value, f"bands must give a width by name, {_EXAMPLE}."):
         if fold(name) not in own:
             raise InvalidInput(f'bands names "{name}", which is not in qi: quasi-identifiers alone have bands.')
-        if fold(name) in {fold(one) for one in sets}:
+        if fold(name) in {fold(name) for name in sets}:
             raise InvalidInput(f'Column "{name}" is in both categorical and bands: name it in one of them.')
-        found[fold(name)] = _bands(own[fold(name)], told)
-    return tuple(found[fold(name)] for name in qi if fold(name) in found)
+        bands[fold(name)] = _bands(own[fold(name)], told)
+    return tuple(bands[fold(name)] for name in qi if fold(name) in bands)
 
 
-def pairs_of(given: object, otherwise: str) -> list[tuple[str, Any]]:
+def pairs_of(value: object, otherwise: str) -> list[tuple[str, Any]]:
     """The fields of a struct or map by name, none of NULL. otherwise: the error if it is something else."""
-    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    pairs = list(value.items()) if isinstance(value, dict) else [] if value is None else value
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(otherwise)
     return pairs
 
 
-def width_of(given: object) -> Fraction | None:
+def width_of(value: object) -> Fraction | None:
     """A width in numbers, exactly as it was written; None if it is none."""
-    width = _number(given)
+    width = _number(value)
     return width if width is not None and 0 < width < 10**_POWER else None
 
 
 def of_one_width(bands: Sequence[Bands], otherwise: str) -> None:
     """Check that no bands have several levels. otherwise: what is to be done, after a colon. Raises InvalidInput."""
-    for one in bands:
-        if len(one.levels) > 1:
-            raise InvalidInput(f'The bands of "{one.name}" have several widths, which are levels: {otherwise}.')
+    for band in bands:
+        if len(band.levels) > 1:
+            raise InvalidInput(f'The bands of "{band.name}" have several widths, which are levels: {otherwise}.')
 
 
 def _bands(name: str, told: object) -> Bands:
@@ -256,26 +256,26 @@ def _bands(name: str, told: object) -> Bands:
     return Bands(name, width, unit, bottom, top, levels)
 
 
-def _levels(name: str, given: object) -> tuple[Fraction, str, tuple[int, ...]]:
+def _levels(name: str, value: object) -> tuple[Fraction, str, tuple[int, ...]]:
     """The width of the first level, its unit, and how many such bands make one of each level."""
-    widths = [_width(name, one) for one in (given if isinstance(given, list | tuple) and given else [given])]
+    widths = [_width(name, one) for one in (value if isinstance(value, list | tuple) and value else [value])]
     (first, unit), numbers = widths[0], [width for width, _ in widths]
     several = [width / first for width in numbers]
     rise = all(a < b and (b / a).denominator == 1 for a, b in pairwise(numbers))
-    if not rise or any(one != unit for _, one in widths):
+    if not rise or any(text != unit for _, text in widths):
         raise InvalidInput(
             f'The widths of the bands of "{name}" are levels, so each must be a multiple of the one before it, as in '
             "[5, 10, 20] or ['month', 'year']."
         )
-    return first, unit, tuple(int(one) for one in several)
+    return first, unit, tuple(int(number) for number in several)
 
 
-def _width(name: str, given: object) -> tuple[Fraction, str]:
-    if isinstance(given, str) and (period := _PERIOD.fullmatch(given.strip().lower())):
+def _width(name: str, value: object) -> tuple[Fraction, str]:
+    if isinstance(value, str) and (period := _PERIOD.fullmatch(value.strip().lower())):
         unit, units = _UNITS[period[2]]
         if int(period[1] or 1) > 0:
             return Fraction(units * int(period[1] or 1)), unit
-    elif (width := width_of(given)) is not None:
+    elif (width := width_of(value)) is not None:
         return width, _NUMBERS
     raise InvalidInput(
         f'The width of the bands of "{name}" must be a number above zero with at most {_DECIMALS} decimals, as in 5, '
@@ -283,25 +283,25 @@ def _width(name: str, given: object) -> tuple[Fraction, str]:
     )
 
 
-def _number(given: object) -> Fraction | None:
+def _number(value: object) -> Fraction | None:
     """A number with few decimals, exactly as it was written; None if it is none."""
-    if isinstance(given, bool) or not isinstance(given, int | float | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
-    written = Decimal(str(given))
+    written = Decimal(str(value))
     if not written.is_finite() or abs(written) >= 10 ** (_POWER + 3):
         return None
-    found = Fraction(written)
-    return found if (found * 10**_DECIMALS).denominator == 1 else None
+    fraction = Fraction(written)
+    return fraction if (fraction * 10**_DECIMALS).denominator == 1 else None
 
 
-def _edge(bands: Bands, side: str, given: object) -> int:
+def _edge(bands: Bands, side: str, value: object) -> int:
     """The number of the band that begins at a bottom or a top."""
     passed: Fraction | None
     if bands.unit == _NUMBERS:
-        passed = _number(given)
+        passed = _number(value)
     else:
         try:
-            day = given if isinstance(given, date) else date.fromisoformat(str(given))
+            day = value if isinstance(value, date) else date.fromisoformat(str(value))
         except ValueError:
             raise InvalidInput(
                 f"The {side} of the bands of \"{bands.name}\" must be a date, as in '1950-01-01'."

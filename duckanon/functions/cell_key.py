@@ -83,8 +83,8 @@ class CellKey(Request):
     parameters: CellKeyTable
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         own = {name: value for name in DEFAULTS if (value := asked.pop(name)) is not None}
         _apart(asked)
         for name in own:
@@ -102,7 +102,7 @@ class CellKey(Request):
     @property
     def named(self) -> list[str]:
         """All columns of the table that the call names."""
-        return [*self.categories, self.key, *(one for one in (self.value, self.weight) if one)]
+        return [*self.categories, self.key, *(text for text in (self.value, self.weight) if text)]
 
     def query(self) -> str:
         own = [f"c{i}" for i in range(1, len(self.categories) + 1)]
@@ -141,8 +141,8 @@ class CellKey(Request):
     @property
     def _levels(self) -> str:
         """By how many columns a cell is identified, of rows and of columns."""
-        found = (" + ".join(["0::BIGINT", *(f"(1 - GROUPING({one}))" for one in side)]) for side in self._sides)
-        return "".join(f"{level} AS {name}, " for level, name in zip(found, LEVELS, strict=True))
+        texts = (" + ".join(["0::BIGINT", *(f"(1 - GROUPING({one}))" for one in side)]) for side in self._sides)
+        return "".join(f"{level} AS {name}, " for level, name in zip(texts, LEVELS, strict=True))
 
     def _flaws(self, record: str) -> str:
         flaws = [(f"{record} IS NULL OR NOT ({record} >= 0 AND {record} < 1)", key_flaw(self.key))]
@@ -165,24 +165,24 @@ class CellKey(Request):
     def _measures(self) -> str:
         """What is added up of a cell, beside its records: weights, and the sum with its largest contribution."""
         weight = "1" if self.weight is None else _decimal(self.weight, _WEIGHT)
-        found = f", system.main.sum({weight}) AS weights"
+        text = f", system.main.sum({weight}) AS weights"
         if self.value is None:
-            return found
+            return text
         amount = f"{weight} * {_decimal(self.value, self.digits)}"
         cell = looked_up(key_sql(self.key)[1], fold(self.value))
-        return f"{found}, system.main.sum({amount}) AS amount, system.main.max({amount}) AS largest, {cell} AS sum_key"
+        return f"{text}, system.main.sum({amount}) AS amount, system.main.max({amount}) AS largest, {cell} AS sum_key"
 
     def _shown(self, cell_levels: list[str]) -> str:
         count = "_dk_counted.records + _dk_ptable.v"
         if self.weight is not None:
             mean = "CAST(weights AS DOUBLE) / _dk_counted.records"
             count = f"CAST(system.main.round(({count}) * {mean}) AS BIGINT)"
-        found = [*cell_levels, f"{count} AS n"]
+        texts = [*cell_levels, f"{count} AS n"]
         if self.value is not None:
             kind = f"DECIMAL(38, {self.digits})"
             change = f"CAST(largest AS DOUBLE) * {self.magnitude!r} * _dk_of_sums.v / _dk_of_sums.most"
-            found.append(f"CAST(amount AS {kind}) + CAST({change} AS {kind}) AS {identifier('value')}")
-        return ", ".join(found)
+            texts.append(f"CAST(amount AS {kind}) + CAST({change} AS {kind}) AS {identifier('value')}")
+        return ", ".join(texts)
 
     @property
     def _valued(self) -> str:
@@ -212,9 +212,9 @@ class CellKey(Request):
         return f"(SELECT system.main.list({row} ORDER BY i) FROM ({named}) WHERE (SELECT fine FROM _dk_sound))"
 
 
-def magnitude_of(given: Any) -> float:
+def magnitude_of(value: Any) -> float:
     """Of what share of its largest contribution a sum is changed at most; the default for None."""
-    return float(_MAGNITUDE if given is None else given)
+    return float(_MAGNITUDE if value is None else value)
 
 
 def key_flaw(column: str) -> str:
@@ -225,9 +225,9 @@ def key_flaw(column: str) -> str:
     )
 
 
-def perturbed_by(key: str | None, given: Mapping[str, Any]) -> Perturbation | None:
+def perturbed_by(key: str | None, arguments: Mapping[str, Any]) -> Perturbation | None:
     """How counts were perturbed, with the defaults of `cell_key`; None without a key. Raises InvalidInput."""
-    own = {name: given[name] for name in DEFAULTS if given[name] is not None}
+    own = {name: arguments[name] for name in DEFAULTS if arguments[name] is not None}
     if key is None:
         if own:
             raise InvalidInput(
@@ -283,13 +283,13 @@ def _apart(asked: Mapping[str, Any]) -> None:
 
 
 def _check(request: CellKey, names: list[str], types: list[str], ptable: list[str] | None) -> None:
-    found = Table(request.tbl, names, types)
-    found.has(request.named)
-    found.number(request.key, "key", "DOUBLE")
+    table = Table(request.tbl, names, types)
+    table.has(request.named)
+    table.number(request.key, "key", "DOUBLE")
     for role in ("value", "weight"):
         if getattr(request, role) is not None:
-            found.number(getattr(request, role), role, "DECIMAL")
-    found.apart(request.categories, ["n", *(LEVELS if request.totals else []), *(["value"] if request.value else [])])
+            table.number(getattr(request, role), role, "DECIMAL")
+    table.apart(request.categories, ["n", *(LEVELS if request.totals else []), *(["value"] if request.value else [])])
     if request.ptable is not None:
         given = Table(request.ptable, ptable or [], [""] * len(ptable or []))
         given.has(["i", "p"])
@@ -303,10 +303,10 @@ def _check(request: CellKey, names: list[str], types: list[str], ptable: list[st
 def _ptable(request: CellKey, given: pa.Scalar) -> pa.Array:
     """The perturbation table with the keys of each change, from the first one to the one beyond the last."""
     table = request.parameters.made() if request.ptable is None else _read(given)
-    found = []
+    values = []
     for i, v, weight, beyond in _changes(table):
-        found.append({"i": i, "v": v, "first_key": beyond - weight, "beyond_key": beyond})
-    return rows(found, _PTABLE)
+        values.append({"i": i, "v": v, "first_key": beyond - weight, "beyond_key": beyond})
+    return rows(values, _PTABLE)
 
 
 def _table(request: CellKeyTable) -> pa.Array:

@@ -67,9 +67,9 @@ class Cells(Request):
         return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
 
     @classmethod
-    def roles(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def roles(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, checked against each other: a column of the table has one role."""
-        asked = cls.checked(given)
+        asked = cls.checked(arguments)
         both = {fold(name) for name in asked["rows"]}
         for name in asked["cols"]:
             if fold(name) in both:
@@ -135,8 +135,8 @@ class _Counted(Cells):
     count: str | None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(**cls.roles(given))
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        return cls(**cls.roles(arguments))
 
     def write(self, *, released: Sequence[str], facts: str, answer: str, result: str) -> str:
         """The query that counts, and then runs `result`. released: its columns in addition to those of the call."""
@@ -238,11 +238,11 @@ class DisclosureReport(_Counted):
 
 
 def check_table(request: _Counted, names: list[str], types: list[str], released: list[str]) -> None:
-    found = Table(request.tbl, names, types)
-    found.has([*request.categories, *([request.count] if request.count else [])])
+    table = Table(request.tbl, names, types)
+    table.has([*request.categories, *([request.count] if request.count else [])])
     if request.count:
-        found.number(request.count, "count", "BIGINT")
-    found.apart(request.categories, released)
+        table.number(request.count, "count", "BIGINT")
+    table.apart(request.categories, released)
 
 
 def _check_known(request: CellBounds, names: list[str], types: list[str], described: dict[str, list[str]]) -> None:
@@ -312,16 +312,16 @@ def _audit(request: Cells, places: pa.Scalar, counts: pa.Scalar, facts: pa.Scala
         row = position[fact["place"]]
         low, high = _whole(fact["low"], "lower"), _whole(fact["high"], "upper")
         known.append(Fact(row, fact["part"] // int(table.divisors[row]), 0 if low is None else low, high))
-    found = audit_table(table, known, lambda row: request.place(int(table.rows[row]) - 1))
-    runs = found.feasible
+    audit = audit_table(table, known, lambda row: request.place(int(table.rows[row]) - 1))
+    runs = audit.feasible
     arrays = [
         table.rows,
         table.divisors,
-        found.lower,
-        found.upper,
-        found.count,
-        found.offset,
-        found.kind,
+        audit.lower,
+        audit.upper,
+        audit.count,
+        audit.offset,
+        audit.kind,
         np.repeat(np.arange(len(runs)), runs.end - runs.begin),
         *_in_order(runs),
     ]

@@ -34,12 +34,12 @@ class Centroids:
     def read(cls, steps: object, dominance: Fraction | None, qi: Sequence[str], sets: Sequence[str]) -> Centroids:
         """Those of a call. sets: quasi-identifiers that are categories. Raises InvalidInput."""
         found, own = list[Step](), {fold(name): name for name in qi}
-        for name, told in pairs_of(steps, f"steps must give a step by name, {_EXAMPLE}."):
+        for name, value in pairs_of(steps, f"steps must give a step by name, {_EXAMPLE}."):
             if fold(name) not in own:
                 raise InvalidInput(f'steps names "{name}", which is not in qi: means are released of these alone.')
-            if fold(name) in {fold(one) for one in sets}:
+            if fold(name) in {fold(name) for name in sets}:
                 raise InvalidInput(f'Column "{name}" is in both categorical and steps: name it in one of them.')
-            width = width_of(told)
+            width = width_of(value)
             if width is None:
                 raise InvalidInput(
                     f'The step of "{name}" must be a number above zero with at most 9 decimals, {_EXAMPLE}.'
@@ -47,13 +47,13 @@ class Centroids:
             found.append(Step(own[fold(name)], width))
         return cls(tuple(found), dominance)
 
-    def check(self, found: Table, qi: Sequence[str], sets: Sequence[str]) -> None:
+    def check(self, table: Table, qi: Sequence[str], sets: Sequence[str]) -> None:
         """Check that numbers, and they alone, have a step. Raises InvalidInput."""
         stepped, categories = {step.name for step in self.steps}, {fold(name) for name in sets}
         for name in qi:
             if name in stepped:
-                found.number(name, "released as a mean", "a number, or leave it out of steps")
-            elif is_number(found.kind(name)) and fold(name) not in categories:
+                table.number(name, "released as a mean", "a number, or leave it out of steps")
+            elif is_number(table.kind(name)) and fold(name) not in categories:
                 raise InvalidInput(
                     f'Column "{name}" would be released as a mean: say to which step it is rounded, as in '
                     f"steps := {{{literal(name)}: 100}}."

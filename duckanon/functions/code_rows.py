@@ -33,7 +33,7 @@ def with_levels(keys: Sequence[str], rows: Sequence[Row], codes: Mapping[str, Co
             lines = codes[fold(name)]
             shown = {row.values[at] for row in rows} - {None} - {parent for _, parent in lines}
             made[fold(name)] = levels_of_codes(name, lines, sorted(shown))
-    columns = [one for name in keys for one in (made[fold(name)].names if fold(name) in made else (name,))]
+    columns = [text for name in keys for text in (made[fold(name)].names if fold(name) in made else (name,))]
     form = form_of(list(dict.fromkeys(row.levels for row in rows)), columns, in_answer=True)
     names = list(keys)
     for column, leveled in made.items():

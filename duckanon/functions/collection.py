@@ -96,10 +96,10 @@ class Collection:
 
     def content(self) -> npt.NDArray[np.uint64]:
         """The hash of each row's content, in the order of the rows' numbers."""
-        found = np.empty(sum(len(part.rows) for part in self._parts), np.uint64)
+        values = np.empty(sum(len(part.rows) for part in self._parts), np.uint64)
         for part in self._parts:
-            found[part.rows] = part.content
-        return found
+            values[part.rows] = part.content
+        return values
 
     def attributes(
         self,
@@ -120,10 +120,10 @@ class Collection:
         """
 
         def one(asked: tuple[str, float]) -> Attribute:
-            found = whole(*asked)
+            attribute = whole(*asked)
             for part in self._parts if last else ():
                 del part.columns[asked[0]]
-            return found
+            return attribute
 
         def whole(name: str, weight: float) -> Attribute:
             if name in self.hierarchies:
@@ -133,8 +133,12 @@ class Collection:
             if suppress:
                 from duckanon.engines.kanon.hierarchy import suppressed
 
-                found = self._attribute(name, True, weight)
-                return suppressed(found.distinct).attribute(name, found.codes, weight) if found.distinct else found
+                attribute = self._attribute(name, True, weight)
+                return (
+                    suppressed(attribute.distinct).attribute(name, attribute.codes, weight)
+                    if attribute.distinct
+                    else attribute
+                )
             if name in banded:
                 return banded_attribute(name, *self.places(name), weight)
             return self._attribute(name, fold(name) in categorical, weight)
@@ -153,12 +157,12 @@ class Collection:
     def places(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """A column of whole numbers, and where it is NULL, in the order of the rows' numbers."""
         n = sum(len(part.rows) for part in self._parts)
-        found, null = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        values, null = np.zeros(n, np.int64), np.zeros(n, np.bool_)
         for part in self._parts:
-            one = part.columns[name]
-            found[part.rows] = np.append(one.values.to_numpy().astype(np.int64), 0)[one.codes]
-            null[part.rows] = one.codes == len(one.values)
-        return found, null
+            column = part.columns[name]
+            values[part.rows] = np.append(column.values.to_numpy().astype(np.int64), 0)[column.codes]
+            null[part.rows] = column.codes == len(column.values)
+        return values, null
 
     def values(self, name: str) -> npt.NDArray[np.int32]:
         """A column as a number for each distinct value, NULL the last, in the order of the rows' numbers."""
@@ -170,12 +174,12 @@ class Collection:
 
     def _attribute(self, name: str, categorical: bool, weight: float) -> Attribute:
         chunks = [part.columns[name] for part in self._parts]
-        found = join(name, self._kinds[name], [one.values for one in chunks], categorical=categorical, weight=weight)
+        joined = join(name, self._kinds[name], [one.values for one in chunks], categorical=categorical, weight=weight)
         n = sum(len(one.codes) for one in chunks)
-        codes = np.empty(n, np.min_scalar_type(found.attribute.distinct))
-        for part, one, ranks in zip(self._parts, chunks, found.ranks, strict=True):
+        codes = np.empty(n, np.min_scalar_type(joined.attribute.distinct))
+        for part, one, ranks in zip(self._parts, chunks, joined.ranks, strict=True):
             codes[part.rows] = ranks[one.codes]
-        return replace(found.attribute, codes=codes)
+        return replace(joined.attribute, codes=codes)
 
     def let_go(self) -> None:
         """Forget what was handed over: nothing more is asked of it."""
@@ -190,8 +194,8 @@ class Collection:
         """The labels of rows by their numbers."""
         with self._lock:
             self._asked += len(rows)
-        found: Labels = self._labels[rows - 1]
-        return found
+        values: Labels = self._labels[rows - 1]
+        return values
 
     def is_spent(self, scans: int) -> bool:
         """Whether so many scans of all rows, in any order or side by side, have asked for their labels."""
@@ -278,10 +282,10 @@ def register_collection(on: Instance) -> None:
     def label(handles: Any, rows: Any, scans: Any) -> pa.Array:
         handle = handles[0].as_py()
         mine = COLLECTIONS[handle]
-        found = mine.labels(_whole([rows]).to_numpy())
+        labels = mine.labels(_whole([rows]).to_numpy())
         if mine.is_spent(scans[0].as_py()):
             COLLECTIONS.drop(handle)
-        return pa.array(found)
+        return pa.array(labels)
 
     on.create("_dk_collect", collect, "BIGINT", side_effects=True)
     on.create("_dk_label", label, "INTEGER", side_effects=True)

@@ -45,8 +45,8 @@ class ConditionalBounds(Cells):
     ties: str
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.roles(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.roles(arguments)
         if fold(asked["p"]) in {fold(name) for name in [*asked["rows"], *asked["cols"]]}:
             column = asked["p"]
             raise InvalidInput(f'Column "{column}" is both p and in rows or cols: proportions are no categories.')
@@ -74,9 +74,9 @@ class ConditionalBounds(Cells):
 
 
 def _check(request: ConditionalBounds, names: list[str], types: list[str]) -> None:
-    found, p = Table(request.tbl, names, types), request.p
-    found.has([*request.categories, p])
-    kind = found.kind(p)
+    table, p = Table(request.tbl, names, types), request.p
+    table.has([*request.categories, p])
+    kind = table.kind(p)
     if not is_number(kind) and not is_text(kind):
         raise InvalidInput(
             f"Column \"{p}\" is neither a number nor text and cannot be p: give DOUBLE, DECIMAL, or text as in '3/7'."
@@ -85,7 +85,7 @@ def _check(request: ConditionalBounds, names: list[str], types: list[str]) -> No
         raise InvalidInput(
             f'Column "{p}" is FLOAT, which is too short to tell fractions apart: compute the proportions as DOUBLE.'
         )
-    found.apart(request.categories, _RELEASED)
+    table.apart(request.categories, _RELEASED)
 
 
 def as_written(text: str, problem: str = _UNREADABLE) -> Fraction:
@@ -129,11 +129,11 @@ def _bounds(request: ConditionalBounds, cells: pa.Scalar, kind: pa.Scalar) -> pa
                     "give proportions as text, as in '3/7', or as DECIMAL."
                 )
             shares = [from_double(float(text), total) for text in texts]
-        found = exact_bounds(place, shares, total, name)
+        cell_bounds = exact_bounds(place, shares, total, name)
     else:
         scaled = [share * 10**places for share in shares]
         if any(one.denominator != 1 for one in scaled):
             raise InvalidInput(f"A proportion has more than {places} digits: correct digits, or round the proportions.")
-        published = np.array([int(one) for one in scaled], dtype=np.int64)
-        found = rounded_bounds(place, published, places, total, request.ties, name)
-    return lists(_FOUND, (number[order], found.lower, found.upper, found.feasible))
+        published = np.array([int(value) for value in scaled], dtype=np.int64)
+        cell_bounds = rounded_bounds(place, published, places, total, request.ties, name)
+    return lists(_FOUND, (number[order], cell_bounds.lower, cell_bounds.upper, cell_bounds.feasible))

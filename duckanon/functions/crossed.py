@@ -33,7 +33,7 @@ class Crossed:
     @property
     def columns(self) -> list[str]:
         """Its columns, each once."""
-        return list({fold(name): name for one in self.lists for name in one}.values())
+        return list({fold(name): name for texts in self.lists for name in texts}.values())
 
     def key(self, name: str) -> str:
         """Our name for one of its columns."""
@@ -65,11 +65,11 @@ class Crossed:
     def deepest(self, table: Sequence[str] | None) -> list[int]:
         """How many levels of each hierarchy a table has below the total. table: its columns; None has everything."""
         if table is None:
-            return [len(one) for one in self.lists]
-        named, found = {fold(name) for name in table}, [0] * len(self.lists)
+            return [len(texts) for texts in self.lists]
+        named, numbers = {fold(name) for name in table}, [0] * len(self.lists)
         for at, one in enumerate(self.lists):
-            found[at] = max((i for i, name in enumerate(one, 1) if fold(name) in named), default=0)
-        return found
+            numbers[at] = max((i for i, name in enumerate(one, 1) if fold(name) in named), default=0)
+        return numbers
 
     def defined(self, request: str, tables: Sequence[Sequence[str] | None]) -> str:
         """SQL: the tables of its leaves, of the nodes above each, and of its nodes.
@@ -77,7 +77,7 @@ class Crossed:
         tables: the columns of each table that is published.
         """
         up = self._by_codes(request) if self.codes else self._by_columns
-        flags = ", ".join(f"system.main.bool_or({self._has(one)}) AS t{i}" for i, one in enumerate(tables))
+        flags = ", ".join(f"system.main.bool_or({self._has(table)}) AS t{i}" for i, table in enumerate(tables))
         levels = ", ".join(f"system.main.max(l{i}) AS l{i}" for i in range(len(self.lists)))
         keys = ", ".join(f"system.main.any_value({key}) AS {key}" for key in self.keys)
         order = ascending(self.keys if len(self.lists) == 1 else [self.key(self.lists[0][-1])])
@@ -104,9 +104,9 @@ class Crossed:
         The total and the leaves belong to the first list, and come in the order of a table: totals before their parts.
         """
         nodes = [
-            (at, level, one[:level] if level < len(one) else self.columns)
-            for at, one in enumerate(self.lists)
-            for level in range(1 if at else 0, len(one) + 1)
+            (at, level, texts[:level] if level < len(texts) else self.columns)
+            for at, texts in enumerate(self.lists)
+            for level in range(1 if at else 0, len(texts) + 1)
         ]
         union = " UNION ALL ".join(self._node(*node) for node in nodes)
         first = [f"l0 >= {i} ASC, {self.key(name)} ASC NULLS LAST" for i, name in enumerate(self.lists[0], 1)]
@@ -121,12 +121,12 @@ class Crossed:
         leaf = level == len(self.lists[at])
         shown = {self.key(name) for name in columns}
         levels = [
-            str(level) if i == at else "0" if not level else str(len(one)) if leaf else "NULL"
-            for i, one in enumerate(self.lists)
+            str(level) if i == at else "0" if not level else str(len(texts)) if leaf else "NULL"
+            for i, texts in enumerate(self.lists)
         ]
         return (
             f"SELECT leaf, {at} AS list, {level} AS level, {0 if leaf else at} AS place, "
-            + ", ".join(f"{one}::BIGINT AS l{i}" for i, one in enumerate(levels))
+            + ", ".join(f"{level}::BIGINT AS l{i}" for i, level in enumerate(levels))
             + "".join(f", {key if key in shown else 'NULL'} AS {key}" for key in self.keys)
             + f" FROM _dk_leaves_{self.place}"
         )
@@ -156,17 +156,17 @@ class Crossed:
         )
 
 
-def check_codes(one: Crossed, columns: Table) -> None:
+def check_codes(crossed: Crossed, columns: Table) -> None:
     """Check the columns of a dimension's table of codes."""
-    columns.has(_OF_CODES, f' The hierarchy of "{one.columns[0]}" is a table with the columns code and parent.')
+    columns.has(_OF_CODES, f' The hierarchy of "{crossed.columns[0]}" is a table with the columns code and parent.')
 
 
 def read(lists: Sequence[Sequence[str]], codes: Mapping[str, str]) -> tuple[Crossed, ...]:
     """The dimensions of lists of columns, in their order. codes: tables of codes by column, in lower case."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for one in lists:
-        if one:
-            found.setdefault(fold(one[-1]), []).append(tuple(one))
+    for texts in lists:
+        if texts:
+            found.setdefault(fold(texts[-1]), []).append(tuple(texts))
     made = tuple(Crossed(i, tuple(own), codes.get(last)) for i, (last, own) in enumerate(found.items()))
     for name in codes:
         if not any([fold(column) for column in dimension.columns] == [name] for dimension in made):
@@ -176,9 +176,9 @@ def read(lists: Sequence[Sequence[str]], codes: Mapping[str, str]) -> tuple[Cros
     return made
 
 
-def read_codes(given: object) -> dict[str, str]:
+def read_codes(value: object) -> dict[str, str]:
     """The tables of codes by column, in lower case."""
-    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    pairs = list(value.items()) if isinstance(value, dict) else [] if value is None else value
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(f"hierarchies must give tables by column, {_CODES}.")
     for name, table in pairs:
@@ -193,7 +193,7 @@ def read_lists(given: object, argument: str) -> tuple[tuple[str, ...], ...]:
         return ()
     if not isinstance(given, list) or not given:
         raise InvalidInput(f"{argument} must be lists of columns, {_TABLES}.")
-    return tuple(tuple(arguments.names(one, argument, empty=False)) for one in given)
+    return tuple(tuple(arguments.names(value, argument, empty=False)) for value in given)
 
 
 def check_tables(tables: Sequence[Sequence[str]], crossed: Sequence[Crossed]) -> None:
@@ -229,7 +229,7 @@ def tree(column: str, codes: Sequence[Mapping[str, Any]], used: Sequence[str | N
             )
     chains = {code: _above(column, code, parents) for code in used if code is not None}
     several = len(parts.get(None, [])) > 1
-    wanted = {one for chain in chains.values() for one in chain}
+    wanted = {text for chain in chains.values() for text in chain}
     order: list[str | None] = [None] if several else []
     waiting = parts.get(None, [])[::-1]
     while waiting:
@@ -248,16 +248,16 @@ def tree(column: str, codes: Sequence[Mapping[str, Any]], used: Sequence[str | N
 
 def _parents(column: str, codes: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
     """The code that each is a part of; None for the widest."""
-    found: dict[str, str | None] = {}
+    parents: dict[str, str | None] = {}
     for one in codes:
         code, parent = one["code"], one["parent"]
         if code is None:
             raise InvalidInput(f'The hierarchy of "{column}" has a line without a code: leave it out.')
-        if found.setdefault(code, parent) != parent:
+        if parents.setdefault(code, parent) != parent:
             raise InvalidInput(f"The hierarchy of \"{column}\" is no tree: '{code}' is in two parents. Give it one.")
-    for parent in [parent for parent in found.values() if parent is not None]:
-        found.setdefault(parent, None)
-    return found
+    for parent in [parent for parent in parents.values() if parent is not None]:
+        parents.setdefault(parent, None)
+    return parents
 
 
 def _above(column: str, code: str, parents: Mapping[str, str | None]) -> list[str]:

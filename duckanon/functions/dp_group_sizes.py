@@ -78,8 +78,8 @@ class DpGroupSizes(Groups):
     intervals: str
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.roles(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.roles(arguments)
         if asked["regions"] is not None and not asked["hierarchy"]:
             raise InvalidInput("regions is given without a hierarchy: name its columns, as in hierarchy := ['state'].")
         if asked["quantity"] is None and asked["bound"] is not None:
@@ -203,11 +203,11 @@ def _shown(value: object) -> str:
     return str(value) if isinstance(value, int) else literal(str(value))
 
 
-def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
+def _split(value: object, levels: int) -> tuple[Fraction, ...] | None:
     """Shares of epsilon that add up to one, exact, from positive numbers in their proportion."""
-    if given is None:
+    if value is None:
         return None
-    numbers = [rational(one) for one in given] if isinstance(given, list) else []
+    numbers = [rational(one) for one in value] if isinstance(value, list) else []
     if len(numbers) != levels or any(number is None or number <= 0 for number in numbers):
         raise InvalidInput(
             f"split must give a number above zero for each of the {levels} levels, the root first, "
@@ -309,9 +309,9 @@ def _parents(ranks: pa.Scalar, depth: int) -> list[Any]:
     tree = integers(ranks.values.flatten()).reshape(-1, depth + 1)
     parents = []
     for level in range(depth):
-        found = np.zeros(int(tree[:, level + 1].max()) + 1, dtype=np.int64)
-        found[tree[:, level + 1]] = tree[:, level]
-        parents.append(found)
+        values = np.zeros(int(tree[:, level + 1].max()) + 1, dtype=np.int64)
+        values[tree[:, level + 1]] = tree[:, level]
+        parents.append(values)
     return parents
 
 

@@ -112,7 +112,7 @@ def chunk(array: pa.Array) -> Chunk:
         array = pc.add(array, pa.scalar(0.0, kind))
     elif pa.types.is_list(kind):
         # Arrow numbers no lists. Those of one type are equal if they are written alike.
-        array = pa.array([None if one is None else repr(one) for one in array.to_pylist()], pa.string())
+        array = pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
     found: Any = pc.dictionary_encode(array)
     places = found.indices
     if places.null_count:
@@ -126,9 +126,9 @@ def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0
     Raises InvalidInput for NaN, infinity and types that quasi-identifiers cannot have.
     """
     whole = chunk(array)
-    found = join(name, array.type, [whole.values], categorical=categorical, weight=weight)
-    codes = found.ranks[0][whole.codes]
-    return replace(found.attribute, codes=codes)
+    text = join(name, array.type, [whole.values], categorical=categorical, weight=weight)
+    codes = text.ranks[0][whole.codes]
+    return replace(text.attribute, codes=codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def join(name: str, kind: pa.DataType, chunks: Sequence[pa.Array], *, categorica
     distinct = len(values)
     rank = np.empty(distinct, dtype=np.int32)
     rank[order] = np.arange(distinct, dtype=np.int32)
-    edges = np.cumsum([len(one) for one in chunks])[:-1]
+    edges = np.cumsum([len(value) for value in chunks])[:-1]
     parts = np.split(rank[numbered.indices.to_numpy(zero_copy_only=False)], edges)
     ranks = [np.append(part, np.int32(distinct)) for part in parts]
     none = np.zeros(0, np.int32)
@@ -182,12 +182,12 @@ def sensitive_columns(packed: pa.Scalar | pa.StructArray, *, null_is_value: bool
         if not packed.is_valid:
             return []
         packed = packed.values
-    found = []
+    values = []
     for i in range(packed.type.num_fields):
         name, column = packed.type.field(i).name, packed.field(i)
         coded = encode(name, column, categorical=not is_ordered(column.type))
-        found.append(sensitive(coded, column.type, null_is_value=null_is_value))
-    return found
+        values.append(sensitive(coded, column.type, null_is_value=null_is_value))
+    return values
 
 
 def unit_codes(column: pa.Array) -> npt.NDArray[np.int32]:

@@ -35,10 +35,10 @@ class ExplainPrivacy(Request):
     within: int | None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        if not isinstance(given["sql"], str):
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        if not isinstance(arguments["sql"], str):
             raise InvalidInput("explain_privacy needs a statement as text: explain_privacy('SELECT ...').")
-        return super().read(given)
+        return super().read(arguments)
 
     def query(self) -> str:
         return listed("_dk_explain_privacy", self, path="system.main.current_setting('search_path')")

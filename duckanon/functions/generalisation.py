@@ -74,10 +74,10 @@ class Generalisation:
         """How a quasi-identifier is generalised, by its name as in `qi`; None if by an interval or a set."""
         return next((one for one in self.all if one.name == name), None)
 
-    def check(self, found: Table) -> None:
+    def check(self, table: Table) -> None:
         """Check the columns' types. Raises InvalidInput."""
         for band in self.bands:
-            band.check(found)
+            band.check(table)
 
     @property
     def labelled(self) -> list[str]:
@@ -124,7 +124,7 @@ class Generalisation:
         from duckanon.engines.kanon.hierarchy import hierarchy
 
         rows = {} if trees is None else trees.as_py()
-        found = {one.name: hierarchy(one.name, rows[one.name] or []) for one in self.hierarchies}
+        found = {labels.name: hierarchy(labels.name, rows[labels.name] or []) for labels in self.hierarchies}
         lost = {} if outside is None else outside.as_py()
         for one in self.all:
             if lost[one.name]:

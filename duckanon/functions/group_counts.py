@@ -30,9 +30,9 @@ class Groups(Request):
     person: str | None = None
 
     @classmethod
-    def roles(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def roles(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, checked against each other: a column of the table has one role."""
-        asked = cls.checked(given)
+        asked = cls.checked(arguments)
         taken = [fold(asked["unit"])]
         for name in asked["hierarchy"]:
             if fold(name) in taken:
@@ -249,24 +249,24 @@ def _about_regions(counted: Groups) -> list[tuple[str, str]]:
 
 def check_table(request: Groups, names: list[str], types: list[str], released: list[str]) -> None:
     """Check the columns of the table of persons. released: those of the result."""
-    found = Table(request.tbl, names, types)
-    found.has(request.columns)
-    if request.quantity is not None and not is_integer(found.kind(request.quantity)):
+    table = Table(request.tbl, names, types)
+    table.has(request.columns)
+    if request.quantity is not None and not is_integer(table.kind(request.quantity)):
         raise InvalidInput(
             f'Column "{request.quantity}" is no whole number and cannot be quantity: cast it to INTEGER.'
         )
-    found.apart(request.hierarchy, released)
+    table.apart(request.hierarchy, released)
 
 
 def check_regions(request: Groups, names: list[str], types: list[str], theirs: dict[str, list[str]]) -> None:
     """Check the columns of the table of regions. theirs: names and types of those of the table of persons."""
-    found, persons = Table(request.regions or "", names, types), Table(request.tbl, theirs["names"], theirs["types"])
-    found.has(request.hierarchy)
+    table, persons = Table(request.regions or "", names, types), Table(request.tbl, theirs["names"], theirs["types"])
+    table.has(request.hierarchy)
     for name in request.hierarchy:
         if not persons.holds(name):
             # The check of the table of persons says so.
             continue
-        ours, other = found.kind(name), persons.kind(name)
+        ours, other = table.kind(name), persons.kind(name)
         if ours != other and not (is_number(ours) and is_number(other)):
             raise InvalidInput(
                 f'Column "{name}" has one type in {request.tbl} and another in {request.regions}: cast one of them.'

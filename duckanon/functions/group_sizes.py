@@ -28,8 +28,8 @@ class GroupSizes(Groups):
     function = "group_sizes"
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(**cls.roles(given))
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        return cls(**cls.roles(arguments))
 
     def query(self, tallies: str | None = None) -> str:
         places = [f"r{i}" for i in range(len(self.hierarchy) + 1)]

@@ -53,9 +53,9 @@ class Labels:
         value = f"{ROW}.{identifier(self.name)}"
         if self.table is None:
             columns = [value, *(f"({level}\n)" for level in self.levels)]
-            given = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
+            text = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
             labels = (
-                f"SELECT system.main.list_value({given}) AS labels FROM _dk_source AS {ROW} WHERE {value} IS NOT NULL"
+                f"SELECT system.main.list_value({text}) AS labels FROM _dk_source AS {ROW} WHERE {value} IS NOT NULL"
             )
         else:
             labels = (
@@ -109,19 +109,19 @@ class Labels:
         return f"({label} IS NULL OR system.main.list_contains({self.above}, {label}))"
 
 
-def read(given: object, qi: Sequence[str], others: Sequence[str], *, among: str = "qi") -> tuple[Labels, ...]:
+def read(value: object, qi: Sequence[str], others: Sequence[str], *, among: str = "qi") -> tuple[Labels, ...]:
     """The hierarchies of a call, in the order of `qi`. others: quasi-identifiers that are released as sets or bands.
 
     among: the argument that names the columns.
     """
-    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    pairs = list(value.items()) if isinstance(value, dict) else [] if value is None else value
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
-    own, found = {fold(name): name for name in qi}, dict[str, Labels]()
+    own, labels = {fold(name): name for name in qi}, dict[str, Labels]()
     for name, told in pairs:
         if fold(name) not in own:
             raise InvalidInput(f'hierarchies names "{name}", which is not in {among}: add it there, or leave it out.')
-        if fold(name) in {fold(one) for one in others}:
+        if fold(name) in {fold(name) for name in others}:
             raise InvalidInput(
                 f'Column "{name}" is in hierarchies and in categorical or bands: name it in one of them.'
             )
@@ -131,5 +131,5 @@ def read(given: object, qi: Sequence[str], others: Sequence[str], *, among: str 
             table, levels = None, tuple(told)
         else:
             raise InvalidInput(f'The hierarchy of "{name}" must be a table or a list of expressions, {_EXAMPLE}.')
-        found[fold(name)] = Labels(own[fold(name)], len(found) + 1, table, levels)
-    return tuple(found[fold(name)] for name in qi if fold(name) in found)
+        labels[fold(name)] = Labels(own[fold(name)], len(labels) + 1, table, levels)
+    return tuple(labels[fold(name)] for name in qi if fold(name) in labels)

@@ -61,8 +61,8 @@ class _Records(Generalised):
     objective: str
 
     @classmethod
-    def generalised(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        asked = super().generalised(given)
+    def generalised(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        asked = super().generalised(arguments)
         if asked["objective"] == SQUARES:
             without_cells(asked["how"])
         of_one_width(asked["how"].bands, "name one width")
@@ -72,8 +72,8 @@ class _Records(Generalised):
         return asked
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(**cls.generalised(given))
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        return cls(**cls.generalised(arguments))
 
     def check_size(self, records: int, threads: int, limit: int) -> None:
         from duckanon.engines.kanon.anonymize import check_memory
@@ -194,8 +194,8 @@ def _of(rows: Collection, request: _Records, threads: int) -> tuple[Any, int]:
 
     (Where sums of squares are kept small, there are no bands, so that is nothing.)
     """
-    found = request.records(rows, threads)
-    return found, int(found.floor * _GRAINS * (1.0 - 2.0**-50))
+    records = request.records(rows, threads)
+    return records, int(records.floor * _GRAINS * (1.0 - 2.0**-50))
 
 
 def _prices(progress: Progress, request: KCertificate, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:

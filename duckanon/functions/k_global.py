@@ -102,7 +102,8 @@ def choose(
         asked = columns, criteria.engine_criteria(k)
     found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects, asked)
     last = [
-        len(one.nodes) - 1 if (a.codes == a.distinct).any() else None for one, a in zip(given, attributes, strict=True)
+        len(levels.nodes) - 1 if (a.codes == a.distinct).any() else None
+        for levels, a in zip(given, attributes, strict=True)
     ]
     levels = [_NOTHING if level == most else level for level, most in zip(found.levels, last, strict=True)]
     return levels, found.labels

@@ -69,7 +69,7 @@ class Release:
     def query(self) -> str:
         """The query that makes it."""
         names = [name for cell in self.cells for name in cell.names]
-        shown = [one for cell in self.cells for one in cell.shown]
+        shown = [text for cell in self.cells for text in cell.shown]
         places = "" if self.how is None else self.how.places
         criteria, hidden = self.criteria, packed(self.criteria.columns)
         dropped = [name for name in self.dropped if name not in self._only_counted]

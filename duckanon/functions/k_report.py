@@ -137,18 +137,18 @@ class KReport(KRequest):
         units: how many there are, and how many are alone, as a list.
         """
         fields = {"sizes": size, "times": times, "people": people, "rows": rows}
-        lists = {name: f"system.main.list({one})" for name, one in fields.items()}
+        lists = {name: f"system.main.list({field})" for name, field in fields.items()}
         members = "system.main.list(members)" if self.sensitive else "NULL"
         shown = "system.main.list(shown)" if self.containment else "NULL"
         return call("_dk_k_report", request=self.literal, members=members, units=units, shown=shown, **lists)
 
 
 def check_table(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
-    found = Table(request.tbl, names, types)
-    found.has([*request.qi, *request.sensitive])
-    found.plain(request.sensitive, "sensitive column")
-    found.unit(request.unit)
-    request.population.check(found, people, [*request.qi, *([request.unit] if request.unit else [])])
+    table = Table(request.tbl, names, types)
+    table.has([*request.qi, *request.sensitive])
+    table.plain(request.sensitive, "sensitive column")
+    table.unit(request.unit)
+    request.population.check(table, people, [*request.qi, *([request.unit] if request.unit else [])])
 
 
 def _report(
@@ -191,11 +191,11 @@ def _report(
     return one_row(asdict(found), columns_of("k_report"))
 
 
-def _with_containment(found: Report, shown: pa.StructArray, sizes: Sizes) -> Report:
+def _with_containment(report: Report, shown: pa.StructArray, sizes: Sizes) -> Report:
     """The report with its measures of containment. shown: a hash of each value that a class shows, NULL for NULL."""
     from duckanon.engines.kanon.containment import agreeing
 
     columns = [null_apart(encode("", column, categorical=True)) for column in shown.flatten()]
     agree = agreeing(np.stack(columns, 1), sizes)
     alone = int(sizes[agree == 1].sum())
-    return replace(found, k_containment=int(agree.min()), singletons_containment=alone)
+    return replace(report, k_containment=int(agree.min()), singletons_containment=alone)

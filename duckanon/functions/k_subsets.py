@@ -38,8 +38,8 @@ class KSubsets(Keyed):
     function = "k_subsets"
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         check_unit(asked["unit"], asked["qi"], [])
         return cls(**asked)
 
@@ -69,11 +69,13 @@ def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: 
     kept = handle.as_py()
     with COLLECTIONS.work(kept) as rows:
         keys = request.keys(rows, max(1, int(threads.as_py())))
-        found = []
-        for one in subsets(keys, request.size, partial(progress, "k_subsets"), request.owners(rows)):
-            places = sorted(one.columns)
-            risk = one.classes / one.members
-            found.append((len(places), places, one.classes, one.least, one.singletons, risk, one.units_alone))
+        values = []
+        for subset in subsets(keys, request.size, partial(progress, "k_subsets"), request.owners(rows)):
+            places = sorted(subset.columns)
+            risk = subset.classes / subset.members
+            values.append(
+                (len(places), places, subset.classes, subset.least, subset.singletons, risk, subset.units_alone)
+            )
     COLLECTIONS.drop(kept)
     answer = [
         {
@@ -85,6 +87,6 @@ def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: 
             "avg_risk": risk,
             "units_alone": alone,
         }
-        for _, places, classes, least, singletons, risk, alone in sorted(found, key=lambda one: one[:2])
+        for _, places, classes, least, singletons, risk, alone in sorted(values, key=lambda item: item[:2])
     ]
     return as_rows(answer, _COLUMNS)

@@ -63,8 +63,8 @@ class KUtility(Request):
     queries: int
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         columns, target = asked["columns"], asked["target"]
         known = {fold(name) for name in columns}
         for name in asked["bands"]:
@@ -155,11 +155,11 @@ def _check(
     rows: list[int],
     memory: str,
 ) -> None:
-    found, release = Table(request.before, names, types), Table(request.after, after_names, after_types)
-    found.has(request.columns)
-    found.plain(request.columns, "column to compare")
+    table, release = Table(request.before, names, types), Table(request.after, after_names, after_types)
+    table.has(request.columns)
+    table.plain(request.columns, "column to compare")
     for name in request.columns:
-        kind = found.kind(name)
+        kind = table.kind(name)
         form = _form(release, name, request.tree_of(name))
         if form is None:
             raise InvalidInput(
@@ -177,7 +177,7 @@ def _check(
                     f'"{name}" has: cast it.'
                 )
     for name in request.bands:
-        if _form(release, name, None) not in (("lo", "hi"), ("label",)) or not _is_banded(found.kind(name)):
+        if _form(release, name, None) not in (("lo", "hi"), ("label",)) or not _is_banded(table.kind(name)):
             raise InvalidInput(f'Column "{name}" has no bands in {request.after}: take it out of bands.')
     needed, limit = len(request.columns) * (rows[0] + 2 * rows[1]) * _BYTES, bytes_of(memory)
     if needed > limit:
@@ -225,7 +225,7 @@ def _alike(kind: str, other: str) -> bool:
     if kind.endswith("[]") != other.endswith("[]"):
         return False
     kind, other = kind.removesuffix("[]"), other.removesuffix("[]")
-    words = [one.startswith(("VARCHAR", "ENUM")) for one in (kind, other)]
+    words = [text.startswith(("VARCHAR", "ENUM")) for text in (kind, other)]
     return all(words) or (is_number(kind) and is_number(other))
 
 
@@ -248,7 +248,7 @@ def _utility(
     if not before.is_valid or not after.is_valid:
         raise InvalidInput("One of the tables has no rows: there is nothing to compare.")
     release = Table(request.after, names.as_py(), types.as_py())
-    one, other = before.values, after.values
+    values, other = before.values, after.values
     pairs, writers = [], []
     in_bands = {fold(name) for name in request.bands}
     levels = trees.as_py() or {}
@@ -257,18 +257,18 @@ def _utility(
         form = _form(release, name, tree) or ()
         held = [other.field(f"{end}{i}") for end in form]
         if tree is not None:
-            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), one.field(f"own{i}"), held[0])
+            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), values.field(f"own{i}"), held[0])
         elif form == ("label",):
-            pair, write = _band_labels(name, one.field(f"own{i}"), held[0])
+            pair, write = _band_labels(name, values.field(f"own{i}"), held[0])
         elif fold(name) in in_bands:
-            pair, write = _banded(name, one.field(f"own{i}"), *held)
+            pair, write = _banded(name, values.field(f"own{i}"), *held)
         else:
-            pair, write = _column(name, one.field(f"own{i}"), held, form == ("set",))
+            pair, write = _column(name, values.field(f"own{i}"), held, form == ("set",))
         pairs.append(pair)
         writers.append(write)
     tables = [
         Cells(columns, cells.field("duckanon.records").to_numpy().astype(np.float64)).canonical()
-        for columns, cells in zip(zip(*pairs, strict=True), (one, other), strict=True)
+        for columns, cells in zip(zip(*pairs, strict=True), (values, other), strict=True)
     ]
     compared = Compared(tables[0], tables[1], request.columns, writers)
     found = list(measures(compared, request.queries, partial(progress, "k_utility")))
@@ -291,7 +291,7 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
     kind = own.type
     if not is_set and not is_string(kind) and not pa.types.is_dictionary(kind) and not pa.types.is_boolean(kind):
         whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
-        values, low, high = (_floats(name, one) for one in (own, cells[0], cells[-1]))
+        values, low, high = (_floats(name, value) for value in (own, cells[0], cells[-1]))
         return (Numbers.of(values, values, whole=whole), Numbers.of(low, high, whole=whole)), _writer(kind)
     held = [cell.flatten() if is_set else cell for cell in cells]
     names, (codes, *ends) = _coded([own, *held])
@@ -310,7 +310,7 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
 
 def _banded(name: str, own: pa.Array, low: pa.Array, high: pa.Array) -> tuple[_Pair, _Write]:
     """A column of which the release has the ends of bands. Where both are open, nothing is shown."""
-    starts, ends = (_floats(name, one) for one in (low, high))
+    starts, ends = (_floats(name, value) for value in (low, high))
     return _open_bands(name, own, starts, ends, np.isnan(starts) & np.isnan(ends))
 
 

@@ -67,10 +67,11 @@ class Coarser(Request):
             raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
         if asked["how"].suppress:
             raise InvalidInput("within joins the classes of a release with other cells: leave suppress_cells out.")
-        for one in asked["how"].hierarchies:
-            if one.table is None:
+        for hierarchy in asked["how"].hierarchies:
+            if hierarchy.table is None:
                 raise InvalidInput(
-                    f'within takes the hierarchy of "{one.name}" as a table, since expressions read the records again: '
+                    f'within takes the hierarchy of "{hierarchy.name}" as a table, since expressions read the records '
+                    "again: "
                     "make a table of its levels, and name that in hierarchies."
                 )
         own = {name: asked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop", "how")}
@@ -132,24 +133,24 @@ def register_coarser(on: Instance) -> None:
 
 
 def _check(request: Coarser, names: list[str], types: list[str], described: dict[str, list[str]]) -> None:
-    found, release = Table(request.tbl, described["names"], described["types"]), Table(request.within, names, types)
-    found.has(request.qi)
-    found.plain(request.qi, "quasi-identifier")
-    request.how.check(found)
-    found.ordered(request.qi, [*request.categorical, *request.how.labelled])
+    table, release = Table(request.tbl, described["names"], described["types"]), Table(request.within, names, types)
+    table.has(request.qi)
+    table.plain(request.qi, "quasi-identifier")
+    request.how.check(table)
+    table.ordered(request.qi, [*request.categorical, *request.how.labelled])
     for name, cell in EarlierCells.of(request.qi, request.categorical, request.how).cells.items():
-        cell.check(release, name, found.kind(name))
+        cell.check(release, name, table.kind(name))
     # What the earlier release has dropped already may be named again: the call is then that of the earlier one.
-    release.has([name for name in request.drop if not found.holds(name)])
+    release.has([name for name in request.drop if not table.holds(name)])
     release.has(request.criteria.columns)
     release.plain(request.criteria.sensitive, "sensitive column")
-    _nothing_finer(found, release, request.qi, request.drop)
+    _nothing_finer(table, release, request.qi, request.drop)
 
 
-def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequence[str]) -> None:
+def _nothing_finer(table: Table, release: Table, qi: Sequence[str], drop: Sequence[str]) -> None:
     """Check that no column with the earlier release's cells is left: the coarser one would show them unchanged."""
     named, gone = {fold(name) for name in qi}, {fold(name) for name in drop}
-    for name in found.names:
+    for name in table.names:
         left = [end for end in (f"{name}_{part}" for part in ("lo", "hi", "set", "label")) if release.holds(end)]
         if fold(name) in named or release.holds(name) or all(fold(end) in gone for end in left):
             continue
@@ -172,8 +173,8 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, trees: pa.Sc
     for i, (name, weight) in enumerate(zip(request.qi, request.weights, strict=True)):
         if several is None:
             break
-        one = request.how.of(name)
-        cell = one if not isinstance(one, Labels) else hierarchy(name, levels[name] or [])
+        bands = request.how.of(name)
+        cell = bands if not isinstance(bands, Labels) else hierarchy(name, levels[name] or [])
         released.append(_cell(name, cell, cells.field(i), None, weight))
         together.append(_cell(name, cell, cells.field(i), several.field(i), weight))
     if several is None or not is_release(together, workers):
@@ -192,9 +193,9 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, trees: pa.Sc
     wanted = replace(wanted, suppress=Fraction(left, len(cells)))
     subjects = unit_codes(packed["unit"].values.field(0)) if request.criteria.unit is not None else None
     columns = sensitive_columns(sensitive, null_is_value=request.criteria.null_is_value)
-    found = coarser(released, whole, columns, wanted, workers, subjects)
-    labels = np.empty_like(found)
-    labels[packed["numbers"].values.to_numpy() - 1] = found
+    values = coarser(released, whole, columns, wanted, workers, subjects)
+    labels = np.empty_like(values)
+    labels[packed["numbers"].values.to_numpy() - 1] = values
     handle = COLLECTIONS.open()
     COLLECTIONS[handle].answer(labels)
     return pa.array([handle], pa.int64())
@@ -247,5 +248,5 @@ def _label_cells(name: str, tree: Hierarchy, cells: pa.Array, values: pa.Array |
 
     spans = released_labels.below(name, tree, cells.field(0))
     leaves = np.zeros(0, np.int64) if values is None else released_labels.leaves(name, tree, values)
-    first, last, own = (np.where(one < 0, tree.leaves, one).astype(np.int32) for one in (*spans.T, leaves))
+    first, last, own = (np.where(value < 0, tree.leaves, value).astype(np.int32) for value in (*spans.T, leaves))
     return Cells(tree.attribute(name, first[:0], weight), first, last, None, own)

@@ -71,5 +71,5 @@ class Keyed(KRequest):
         """The columns of all rows; NULL is a value of its own."""
         from duckanon.engines.kanon.key_subsets import Key
 
-        found = rows.attributes(self.qi, {fold(name) for name in self.qi}, [1.0] * len(self.qi), threads)
-        return [Key(one.codes.astype(np.int32, copy=False), one.distinct + 1) for one in found]
+        attributes = rows.attributes(self.qi, {fold(name) for name in self.qi}, [1.0] * len(self.qi), threads)
+        return [Key(attribute.codes.astype(np.int32, copy=False), attribute.distinct + 1) for attribute in attributes]

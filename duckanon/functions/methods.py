@@ -30,10 +30,10 @@ class Methods(Request):
     family: str | None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        family = given["family"]
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        family = arguments["family"]
         if family is not None and family not in families():
-            known = ", ".join(f"'{one}'" for one in families())
+            known = ", ".join(f"'{family}'" for family in families())
             shown = f" '{family}'" if isinstance(family, str) else " of that name"
             raise InvalidInput(f"There is no family{shown}: choose one of {known}.")
         return cls(family=family)

@@ -115,10 +115,10 @@ class Metric(Request):
     time_limit: float
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         if asked["distances"] is None:
-            names(given["features"], "features", empty=False)
+            names(arguments["features"], "features", empty=False)
         if asked["loss"] and asked["destinations"]:
             raise InvalidInput("loss and destinations are both given: a loss comes from one of them.")
         if asked["destinations"] and not asked["features"]:
@@ -130,16 +130,16 @@ class Metric(Request):
     @property
     def sides(self) -> list[_Side]:
         """The other tables of the call."""
-        found = []
+        values = []
         if self.loss:
-            found.append(_Side.of_pairs("loss", self.loss, "secret", "output", "loss"))
+            values.append(_Side.of_pairs("loss", self.loss, "secret", "output", "loss"))
         if self.distances:
-            found.append(_Side.of_pairs("distances", self.distances, "secret", "other", "distance"))
+            values.append(_Side.of_pairs("distances", self.distances, "secret", "other", "distance"))
         if self.destinations:
             place = struct({name: f"side.{identifier(name)}" for name in self.features})
             taken, packed = f"{place} AS place, side.weight AS weight", struct({"place": "place", "weight": "weight"})
-            found.append(_Side("destinations", self.destinations, self.features, ["weight"], taken, "", packed))
-        return found
+            values.append(_Side("destinations", self.destinations, self.features, ["weight"], taken, "", packed))
+        return values
 
     def source(self) -> str:
         """The query up to the records and the other tables."""
@@ -203,14 +203,14 @@ class MetricReport(Metric):
 
 
 def _check(request: Metric, names: list[str], types: list[str]) -> None:
-    found, prior = Table(request.tbl, names, types), [request.prior] if request.prior else []
-    found.has([request.id, *request.features, *prior])
-    found.plain([request.id], "name of records")
+    table, prior = Table(request.tbl, names, types), [request.prior] if request.prior else []
+    table.has([request.id, *request.features, *prior])
+    table.plain([request.id], "name of records")
     for name in request.features:
-        if not is_number(found.kind(name)) and not is_numbers(found.kind(name)):
+        if not is_number(table.kind(name)) and not is_numbers(table.kind(name)):
             raise InvalidInput(f'Column "{name}" holds no numbers and cannot be a feature: cast it to DOUBLE.')
     for name in prior:
-        found.number(name, "prior", "DOUBLE")
+        table.number(name, "prior", "DOUBLE")
 
 
 def _check_side(names: list[str], types: list[str], table: str, needed: list[str], numbers: list[str]) -> None:
@@ -250,12 +250,12 @@ def _mechanism(progress: Progress, request: MetricMechanism, threads: pa.Scalar,
     chosen = named(request.method, request.partition, request.parts)
     options = Options(request.gap, request.time_limit, request.isolated, max(1, int(threads.as_py())))
     given = domain(request, **lines)
-    found = optimise(given, chosen, options, _teller(progress, chosen.name, options.gap))
-    secret, output = np.nonzero(found.matrix)
-    withheld = np.flatnonzero(found.suppressed)
+    mechanism = optimise(given, chosen, options, _teller(progress, chosen.name, options.gap))
+    secret, output = np.nonzero(mechanism.matrix)
+    withheld = np.flatnonzero(mechanism.suppressed)
     outputs = pa.concat_arrays([pa.array(given.outputs[output], pa.int32()), pa.nulls(len(withheld), pa.int32())])
     secrets = np.concatenate([secret, withheld]).astype(np.int32)
-    probabilities = np.concatenate([found.matrix[secret, output], np.ones(len(withheld))])
+    probabilities = np.concatenate([mechanism.matrix[secret, output], np.ones(len(withheld))])
     return lists(tuple(_FOUND), (secrets, outputs, probabilities))
 
 

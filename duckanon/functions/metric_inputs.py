@@ -24,10 +24,10 @@ Ints = npt.NDArray[np.int64]
 def _numbers(name: str, array: pa.Array) -> Floats:
     if array.null_count:
         raise InvalidInput(f'Column "{name}" holds NULL: fill it in, or leave those rows out.')
-    found = pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    if not np.isfinite(found).all():
+    values = pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if not np.isfinite(values).all():
         raise InvalidInput(f'Column "{name}" holds NaN or infinity: correct it, or leave those rows out.')
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(values, dtype=np.float64)
 
 
 def _coordinates(name: str, array: pa.Array) -> Floats:
@@ -71,14 +71,14 @@ def _given_distances(packed: pa.Scalar, records: int) -> Floats:
     if numbers[first == second].any():
         raise InvalidInput("A record is at a distance above 0 from itself: leave out such lines.")
     _once(first, second, records, "distances")
-    found = np.full((records, records), np.inf)
-    found[first, second] = numbers
-    both = np.isfinite(found) & np.isfinite(found.T)
-    if (found[both] != found.T[both]).any():
+    values = np.full((records, records), np.inf)
+    values[first, second] = numbers
+    both = np.isfinite(values) & np.isfinite(values.T)
+    if (values[both] != values.T[both]).any():
         raise InvalidInput("The distances are not symmetric: give each pair one distance, once or both ways.")
-    found = np.minimum(found, found.T)
-    np.fill_diagonal(found, 0.0)
-    return np.asarray(found, dtype=np.float64)
+    values = np.minimum(values, values.T)
+    np.fill_diagonal(values, 0.0)
+    return np.asarray(values, dtype=np.float64)
 
 
 def _given_loss(packed: pa.Scalar, records: int) -> tuple[Ints, Floats]:
@@ -88,19 +88,19 @@ def _given_loss(packed: pa.Scalar, records: int) -> tuple[Ints, Floats]:
     outputs, column = np.unique(second, return_inverse=True)
     if len(first) < records * len(outputs):
         raise InvalidInput("The table of losses lacks some pairs: give every output a loss for each record.")
-    found = np.empty((records, len(outputs)))
-    found[first, column] = numbers
-    return outputs, found
+    values = np.empty((records, len(outputs)))
+    values[first, column] = numbers
+    return outputs, values
 
 
 def _weights(packed: pa.Array) -> Floats:
     """How likely each destination is: all alike by default."""
     if packed.null_count == len(packed):
         return np.full(len(packed), 1.0 / len(packed))
-    found = _numbers("weight", packed)
-    if (found < 0).any() or not found.sum() > 0:
+    numbers = _numbers("weight", packed)
+    if (numbers < 0).any() or not numbers.sum() > 0:
         raise InvalidInput('Column "weight" of the destinations must be 0 or more, and not always 0.')
-    return np.asarray(found / found.sum(), dtype=np.float64)
+    return np.asarray(numbers / numbers.sum(), dtype=np.float64)
 
 
 def domain(
@@ -152,9 +152,9 @@ def _along_paths(lengths: Floats) -> Floats:
     """Shortest paths over the pairs of a table of distances; records without a path are as far as the sum of all."""
     from duckanon.engines.metric.graph import edges_of, shortest_paths
 
-    found = shortest_paths(edges_of(lengths))
-    finite = np.isfinite(found)
-    return np.where(finite, found, 2 * found[finite].max() + 1.0)
+    values = shortest_paths(edges_of(lengths))
+    finite = np.isfinite(values)
+    return np.where(finite, values, 2 * values[finite].max() + 1.0)
 
 
 def published(packed: pa.Scalar, given: Domain) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -183,6 +183,6 @@ def published(packed: pa.Scalar, given: Domain) -> tuple[Floats, npt.NDArray[np.
     if suppressed[secret[~withheld]].any():
         raise InvalidInput("The mechanism withholds a record and gives it outputs too: it must do one of them.")
     _once(secret[~withheld], place, records, "the mechanism")
-    found = np.zeros((records, len(given.outputs)))
-    found[secret[~withheld], place] = probability[~withheld]
-    return found, suppressed
+    values = np.zeros((records, len(given.outputs)))
+    values[secret[~withheld], place] = probability[~withheld]
+    return values, suppressed

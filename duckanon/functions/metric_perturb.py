@@ -97,10 +97,10 @@ class MetricPerturb(Request):
 
 
 def check_table(request: MetricPerturb, names: list[str], types: list[str]) -> None:
-    found = Table(request.tbl, names, types)
-    found.has([request.id])
-    found.plain([request.id], "name of records")
-    found.leaves_free(["perturbed"], [])
+    table = Table(request.tbl, names, types)
+    table.has([request.id])
+    table.plain([request.id], "name of records")
+    table.leaves_free(["perturbed"], [])
 
 
 def check_names(unknown: int) -> None:

@@ -31,8 +31,8 @@ def _width(noise: Any, weights: Any, cells: Any) -> pa.Array:
     if len(cells) == 0:
         return pa.array([], pa.float64())
     counts = np.asarray(cells)
-    told = {int(one): _width_of(noise[0].as_py(), weights[0].as_py(), int(one)) for one in np.unique(counts)}
-    return pa.array([told[int(count)] for count in counts], pa.float64())
+    widths = {int(value): _width_of(noise[0].as_py(), weights[0].as_py(), int(value)) for value in np.unique(counts)}
+    return pa.array([widths[int(count)] for count in counts], pa.float64())
 
 
 @lru_cache(20_000)
@@ -40,7 +40,7 @@ def _width_of(noise: str, weights: str, cells: int) -> float:
     from duckanon.engines.noise import parsed
     from duckanon.engines.noise_tails import Kind, width
 
-    return float(width(parsed(noise), [Kind(one, cells) for one in _fractions(weights)]))
+    return float(width(parsed(noise), [Kind(fraction, cells) for fraction in _fractions(weights)]))
 
 
 def _quotient_end(
@@ -56,7 +56,7 @@ def _quotient_end(
     if len(above) == 0:
         return pa.array([], pa.float64())
     counts = np.stack([np.asarray(cell) for cell in cells], axis=1)
-    numbers, divisors, off = (np.asarray(one, dtype=np.float64) for one in (above, below, more))
+    numbers, divisors, off = (np.asarray(value, dtype=np.float64) for value in (above, below, more))
     found = np.zeros(len(counts))
     kinds, places = np.unique(counts, axis=0, return_inverse=True)
     places = places.reshape(-1)

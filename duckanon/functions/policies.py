@@ -199,10 +199,10 @@ class Protect(_Decision):
     listed: Mapping[str, Any]
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        sources = domain_sources(given.get("domains"))
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        sources = domain_sources(arguments.get("domains"))
         listed = {name: listed_types(_listed(source)) for name, source in sources.items()}
-        return cls(tbl=cls.checked({"tbl": given["tbl"]})["tbl"], terms=plain_terms(given), listed=listed)
+        return cls(tbl=cls.checked({"tbl": arguments["tbl"]})["tbl"], terms=plain_terms(arguments), listed=listed)
 
     def query(self) -> str:
         return self.decided(_columns(self.tbl), names="names", types="types")
@@ -249,15 +249,15 @@ def fitting(request: Protect, kinds: Mapping[str, str]) -> dict[str, Any]:
 
     Raises InvalidInput for columns that the table does not have, and for bounds and values of another type.
     """
-    found, given = Table(request.tbl, list(kinds), list(kinds.values())), loaded(request.terms)
+    table, given = Table(request.tbl, list(kinds), list(kinds.values())), loaded(request.terms)
     single = [given[name] for name in ("privacy_unit", "unit") if name in given]
     lists = [column for name in LISTS for column in given.get(name, ())]
-    found.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
+    table.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
     for name, ends in given["bounds"].items():
-        _check_bounds(name, ends, found.kind(name))
-        given["bounds"][name] = _stored_bounds(name, ends, found.kind(name))
+        _check_bounds(name, ends, table.kind(name))
+        given["bounds"][name] = _stored_bounds(name, ends, table.kind(name))
     for name, listed in request.listed.items():
-        objection = of_other_type(name, listed, found.kind(name))
+        objection = of_other_type(name, listed, table.kind(name))
         if objection is not None:
             raise InvalidInput(objection)
     return given
@@ -274,7 +274,9 @@ def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
             f"{{{literal(name)}: [DATE '2020-01-01', DATE '2029-12-31']}}."
         )
     if kind == "VARCHAR":
-        lengths = [one for one in map(rational, ends) if one is not None and one >= 0 and one.denominator == 1]
+        lengths = [
+            number for number in map(rational, ends) if number is not None and number >= 0 and number.denominator == 1
+        ]
         if len(lengths) < len(ends):
             raise InvalidInput(
                 f'The bounds of "{name}", which is text, are those of its length: whole numbers, as in bounds := '
@@ -302,7 +304,7 @@ def _stored_bounds(name: str, ends: Sequence[str], kind: str) -> tuple[str, ...]
             f'The bounds of "{name}", which has a time zone, must be times with an offset, as in bounds := '
             f"{{{literal(name)}: [TIMESTAMPTZ '2020-01-01 00:00:00+00', TIMESTAMPTZ '2029-12-31 00:00:00+00']}}."
         )
-    return tuple(str(one.astimezone(UTC)) for one in zoned)
+    return tuple(str(moment.astimezone(UTC)) for moment in zoned)
 
 
 def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.Scalar) -> pa.Array:

@@ -21,21 +21,23 @@ _AMOUNTS = ("epsilon", "per_query", "per_edition")
 _MOST_VALUES = 1_000_000
 
 
-def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
+def plain_terms(arguments: Mapping[str, object]) -> dict[str, Any]:
     """The terms of a policy as plain values that JSON can hold, checked against each other. NULLs are left out.
 
     given: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
     """
     found: dict[str, Any] = dict.fromkeys(argument.name for argument in functions()["protect"].arguments[1:])
-    found |= checked("protect", {name: one for name, one in given.items() if one is not None and name != "tbl"})
+    found |= checked(
+        "protect", {name: value for name, value in arguments.items() if value is not None and name != "tbl"}
+    )
     found |= {name: list(found[name] or ()) for name in LISTS}
     found |= {name: None if found[name] is None else written(found[name]) for name in _AMOUNTS}
     found["delta"] = None if found["delta"] is None else written(found["delta"])
-    found["link"] = _link(given.get("link"))
-    found["domains"] = _domains(given.get("domains"))
-    found["bounds"] = _bounds(given.get("bounds"))
+    found["link"] = _link(arguments.get("link"))
+    found["domains"] = _domains(arguments.get("domains"))
+    found["bounds"] = _bounds(arguments.get("bounds"))
     _check_together(found)
-    return {name: one for name, one in found.items() if one not in (None, [], {})}
+    return {name: value for name, value in found.items() if value not in (None, [], {})}
 
 
 def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,14 +50,14 @@ def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
         found["delta"] = delta(found["delta"])
     for name in ("link", "domains", "bounds"):
         pairs = found.get(name, {}).items()
-        found[name] = {key: of_plain(one) for key, one in pairs}
+        found[name] = {key: of_plain(value) for key, value in pairs}
     return found
 
 
 def _check_together(found: Mapping[str, Any]) -> None:
-    for one, other in _APART:
+    for text, other in _APART:
         named = found[other]
-        _apart(one, found[one], other, named if isinstance(named, list) else [named] if named else [])
+        _apart(text, found[text], other, named if isinstance(named, list) else [named] if named else [])
     unit, rows_per_unit = found["privacy_unit"], found["rows_per_unit"]
     if unit is not None and found["link"]:
         raise InvalidInput(
@@ -93,12 +95,12 @@ def _apart(one: str, names: list[str], other: str, others: list[str]) -> None:
             raise InvalidInput(f'Column "{name}" is both in {one} and in {other}: name it in one of them.')
 
 
-def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:
+def _pairs(value: object, argument: str, example: str) -> dict[str, Any]:
     """A struct or a map by column."""
-    if given is None:
+    if value is None:
         return {}
     # A MAP comes as a list of pairs.
-    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
     found: dict[Any, Any] = {None: None}
     if isinstance(pairs, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         found = dict(pairs)
@@ -107,10 +109,10 @@ def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:
     return found
 
 
-def _link(given: object) -> dict[str, str]:
+def _link(value: object) -> dict[str, str]:
     """By the table's own columns the parent's, each with its table's name."""
     example = "{'l_orderkey': 'orders.o_orderkey'}"
-    pairs = {name: one for name, one in _pairs(given, "link", example).items() if one is not None}
+    pairs = {name: pair for name, pair in _pairs(value, "link", example).items() if pair is not None}
     for name, column in pairs.items():
         if not isinstance(column, str) or len(parts_of_column(column)) < 2:
             raise InvalidInput(f'The link of "{name}" must be a table and its column, in quotes: link := {example}.')
@@ -124,25 +126,25 @@ def _domains(given: object) -> dict[str, Any]:
     }
 
 
-def domain_sources(given: object) -> dict[str, Any]:
+def domain_sources(value: object) -> dict[str, Any]:
     """The domains as they are written in SQL: by column a list of values, of the types that SQL gives them, a range, or
     a text with or without NULL.
 
     Raises InvalidInput.
     """
-    pairs = _pairs(given, "domains", _DOMAINS).items()
+    pairs = _pairs(value, "domains", _DOMAINS).items()
     return {name: _source(name, one) for name, one in pairs if one is not None}
 
 
 _DOMAINS = "{'state': ['GA', 'NY'], 'county': 'counties'}"
 
 
-def _source(name: str, given: object) -> list[object] | tuple[object, ...] | str | Range | WithNull:
+def _source(name: str, value: object) -> list[object] | tuple[object, ...] | str | Range | WithNull:
     """One domain. {'values': ..., 'nulls': true} is a list or a name with NULL."""
-    described = given if isinstance(given, Mapping) else {}
+    described = value if isinstance(value, Mapping) else {}
     if described and "values" not in described:
         return _range(name, described)
-    source, nulls = described.get("values", given), described.get("nulls")
+    source, nulls = described.get("values", value), described.get("nulls")
     fits = set(described) <= {"values", "nulls"} and isinstance(nulls, bool | None)
     if not fits or not isinstance(source, str | list | tuple) or not source:
         raise InvalidInput(
@@ -154,14 +156,14 @@ def _source(name: str, given: object) -> list[object] | tuple[object, ...] | str
     return WithNull(source) if isinstance(source, str) else [*source, None]
 
 
-def _range(name: str, given: Mapping[str, Any]) -> Range:
+def _range(name: str, arguments: Mapping[str, Any]) -> Range:
     """A range of whole numbers or dates: {'from': 0, 'to': 120, 'step': 5, 'nulls': true}. A step of dates is days."""
     example = f"{{{literal(name)}: {{'from': 0, 'to': 120, 'step': 5}}}}"
-    first, last, step, nulls = given.get("from"), given.get("to"), given.get("step"), given.get("nulls")
+    first, last, step, nulls = arguments.get("from"), arguments.get("to"), arguments.get("step"), arguments.get("nulls")
     step = 1 if step is None else step
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (first, last))
-    days = all(isinstance(one, date) and not isinstance(one, datetime) for one in (first, last))
-    known = set(given) <= {"from", "to", "step", "nulls"} and isinstance(nulls, bool | None)
+    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in (first, last))
+    days = all(isinstance(value, date) and not isinstance(value, datetime) for value in (first, last))
+    known = set(arguments) <= {"from", "to", "step", "nulls"} and isinstance(nulls, bool | None)
     if not known or not (whole or days) or not isinstance(step, int) or step < 1:
         raise InvalidInput(
             f'The range of "{name}" must have two whole numbers or dates, and a whole step if there is one: domains := '
@@ -180,17 +182,17 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _bounds(given: object) -> dict[str, list[str]]:
+def _bounds(value: object) -> dict[str, list[str]]:
     example = "{'income': [0, 200000, 100]}"
-    found = {}
-    for name, one in _pairs(given, "bounds", example).items():
-        if one is None:
+    bounds = {}
+    for name, pair in _pairs(value, "bounds", example).items():
+        if pair is None:
             continue
-        times = [_time(each) for each in one] if isinstance(one, list | tuple) else []
+        times = [_time(each) for each in pair] if isinstance(pair, list | tuple) else []
         if len(times) == 2 and None not in times:
-            found[name] = _of_times(name, [str(time) for time in times])
+            bounds[name] = _of_times(name, [str(time) for time in times])
             continue
-        numbers = [rational(_number(each)) for each in one] if isinstance(one, list | tuple) else []
+        numbers = [rational(_number(each)) for each in pair] if isinstance(pair, list | tuple) else []
         whole = [number for number in numbers if number is not None]
         if (
             len(whole) not in (2, 3)
@@ -203,8 +205,8 @@ def _bounds(given: object) -> dict[str, list[str]]:
                 f'The bounds of "{name}" must be its least and its largest value, and a step above zero if there is '
                 f"one, none beyond 10^15: bounds := {example}."
             )
-        found[name] = [written(each) for each in whole]
-    return found
+        bounds[name] = [written(each) for each in whole]
+    return bounds
 
 
 def _of_times(name: str, ends: list[str]) -> list[str]:

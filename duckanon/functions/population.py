@@ -36,7 +36,7 @@ class Population:
     def read(cls, asked: dict[str, Any]) -> Self:
         """Take these arguments out of `asked`. Raises InvalidInput if they contradict each other."""
         people, share, weight = (asked.pop(name) for name in _SOURCES)
-        said = [name for name, one in zip(_SOURCES, (people, share, weight), strict=True) if one is not None]
+        said = [name for name, value in zip(_SOURCES, (people, share, weight), strict=True) if value is not None]
         if len(said) > 1:
             raise InvalidInput(f"{said[0]} and {said[1]} both say how many people there are: give one of them.")
         arguments.disjoint([] if weight is None else [weight], asked["qi"], "weight")
@@ -54,11 +54,11 @@ class Population:
             return "[]::VARCHAR[]"
         return f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM {self._people}))"
 
-    def check(self, found: Table, people: Sequence[str], qi: Sequence[str]) -> None:
+    def check(self, table: Table, people: Sequence[str], qi: Sequence[str]) -> None:
         """Check the columns of the call's table, and those of the population, whose names are `people`."""
         if self.weight is not None:
-            found.has([self.weight])
-            found.number(self.weight, "a weight", "a number")
+            table.has([self.weight])
+            table.number(self.weight, "a weight", "a number")
         if self.table is not None:
             Table(self.table, people, [""] * len(people)).has(qi)
 

@@ -42,10 +42,10 @@ class Prepare(Request):
     buy: bool
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked({**given, "queries": None})
-        asked["by"] = _tables(given["by"])
-        asked["queries"] = _queries(given["queries"])
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked({**arguments, "queries": None})
+        asked["by"] = _tables(arguments["by"])
+        asked["queries"] = _queries(arguments["queries"])
         if asked["within"] is not None:
             asked["within"] = Fraction(str(asked["within"]))
         if not asked["by"] and not asked["queries"] and asked["file"] is None:
@@ -68,20 +68,20 @@ class Prepare(Request):
         return fill("listing", answer=call("_dk_prepare", request=self.literal, seen=seen(self.tbl), texts=texts))
 
 
-def _tables(given: object) -> tuple[tuple[str, ...], ...]:
+def _tables(value: object) -> tuple[tuple[str, ...], ...]:
     """The columns of each table, each table once, whatever the order of its columns."""
-    if given is None:
+    if value is None:
         return ()
-    if not isinstance(given, list) or not all(isinstance(one, list) for one in given):
+    if not isinstance(value, list) or not all(isinstance(one, list) for one in value):
         raise InvalidInput("by must list the columns of each table, as in by := [['state', 'sex'], ['age']].")
-    found = {tuple(sorted(map(fold, one))): tuple(one) for one in (names(each, "by", empty=True) for each in given)}
+    found = {tuple(sorted(map(fold, name))): tuple(name) for name in (names(each, "by", empty=True) for each in value)}
     return tuple(found.values())
 
 
 def _queries(given: object) -> tuple[str, ...]:
     if given is None:
         return ()
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not all(isinstance(value, str) for value in given):
         raise InvalidInput("queries must be texts, as in queries := ['SELECT state, count(*) FROM t GROUP BY state'].")
     return tuple(dict.fromkeys(given))
 

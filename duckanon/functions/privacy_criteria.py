@@ -84,14 +84,14 @@ class Criteria:
     @property
     def failures(self) -> list[tuple[str, str, float]]:
         """When a release fails: a measure of k_report, '<', '>' or '>=', and a bound that it then compares so with."""
-        found = []
+        values = []
         if self.c is not None and self.l is not None:
-            found.append(("recursive_c", ">=", float(self.c)))
+            values.append(("recursive_c", ">=", float(self.c)))
         elif self.l is not None:
-            found.append(("entropy_l" if self.diversity == "entropy" else "l", "<", float(f"{float(self.l):.12g}")))
+            values.append(("entropy_l" if self.diversity == "entropy" else "l", "<", float(f"{float(self.l):.12g}")))
         if self.t is not None:
-            found.append(("t", ">", float(self.t) + _ROUNDING))
-        return found
+            values.append(("t", ">", float(self.t) + _ROUNDING))
+        return values
 
     def fails(self, measures: Mapping[str, Any]) -> bool:
         """Whether a release with these measures of k_report fails."""
@@ -155,11 +155,11 @@ def _diversity(
     return kind, least, ratio
 
 
-def _entropy(given: object) -> Fraction:
+def _entropy(value: object) -> Fraction:
     """The l of entropy diversity, as it was written, rounded up to six decimals."""
-    found = Fraction(0)
-    if isinstance(given, int | float | Decimal) and not isinstance(given, bool) and math.isfinite(given):
-        found = Fraction(math.ceil(Fraction(str(given)) * 10**6), 10**6)
-    if found <= 1:
+    fraction = Fraction(0)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value):
+        fraction = Fraction(math.ceil(Fraction(str(value)) * 10**6), 10**6)
+    if fraction <= 1:
         raise InvalidInput("l must be a number above 1, as in l := 2.5.")
-    return found
+    return fraction

@@ -75,7 +75,7 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
 
 def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     """A k-anonymous table: the first one, or within it; and tables of numbers must follow from it."""
-    copies = [one for one in candidate.earlier if one.kind == "records"]
+    copies = [publication for publication in candidate.earlier if publication.kind == "records"]
     if any(copy.content == candidate.content or is_within(con, candidate, copy) for copy in copies):
         return
     _check_elsewhere(candidate)
@@ -102,8 +102,8 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
 
     half_up: whether its halves were rounded up. The release itself is not read.
     """
-    terms, copies = candidate.terms, [one for one in candidate.earlier if one.kind == "records"]
-    if any(follows(candidate, one) for one in candidate.earlier):
+    terms, copies = candidate.terms, [publication for publication in candidate.earlier if publication.kind == "records"]
+    if any(follows(candidate, publication) for publication in candidate.earlier):
         return
     for copy in copies:
         if copy.same and copy.copy and is_computed(con, candidate.read, candidate.of, copy.copy, copy.columns):
@@ -122,35 +122,42 @@ def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: b
         _check_alone(con, candidate, half_up)
 
 
-def follows(candidate: Candidate, one: Earlier) -> bool:
+def follows(candidate: Candidate, publication: Earlier) -> bool:
     """Whether a table of numbers can be computed from an earlier one, made of the same records, exactly."""
     terms = candidate.terms
-    if not one.same or one.kind == "records":
+    if not publication.same or publication.kind == "records":
         return False
-    if one.content == candidate.content and _as_said(terms, one):
+    if publication.content == candidate.content and _as_said(terms, publication):
         return True
-    if not one.exact:
+    if not publication.exact:
         return False
-    if one.kind == "counts":
-        return _folded(terms.columns) <= _folded(one.variables)
+    if publication.kind == "counts":
+        return _folded(terms.columns) <= _folded(publication.variables)
     return (
         terms.kind == "shares"
-        and _folded(terms.given) == _folded(one.given)
-        and _folded(terms.variables) <= _folded(one.variables)
+        and _folded(terms.given) == _folded(publication.given)
+        and _folded(terms.variables) <= _folded(publication.variables)
     )
 
 
-def _as_said(terms: Terms, one: Earlier) -> bool:
-    same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
-    same &= (terms.suppressed, terms.perturbation) == (one.suppressed, one.perturbation)
-    same &= (terms.sum, terms.weight, terms.count) == (one.sum, one.weight, one.count)
-    return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
+def _as_said(terms: Terms, publication: Earlier) -> bool:
+    same = (terms.kind, terms.digits, terms.base) == (publication.kind, publication.digits, publication.base)
+    same &= (terms.suppressed, terms.perturbation) == (publication.suppressed, publication.perturbation)
+    same &= (terms.sum, terms.weight, terms.count) == (publication.sum, publication.weight, publication.count)
+    return same and (_folded(terms.given), _folded(terms.variables)) == (
+        _folded(publication.given),
+        _folded(publication.variables),
+    )
 
 
 def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
-    named = {fold(name): name for one in candidate.earlier for name in (*one.given, *one.variables)}
+    named = {
+        fold(name): name for publication in candidate.earlier for name in (*publication.given, *publication.variables)
+    }
     named |= {fold(name): name for name in candidate.terms.columns}
-    keys = {fold(one.perturbation.key) for one in candidate.earlier if one.perturbation is not None}
+    keys = {
+        fold(publication.perturbation.key) for publication in candidate.earlier if publication.perturbation is not None
+    }
     if not set(named) | keys <= _folded(candidate.source):
         _refuse(candidate, f"{candidate.label} has lost a column of an earlier publication, so nothing can be proven")
     if not counts_problems(con, candidate, list(named.values())):
@@ -185,8 +192,8 @@ def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Seque
     if len(names) > MOST_VARIABLES:
         return f"they have {len(names)} variables, and no more than {MOST_VARIABLES} are audited together"
     joint = Joint(con, candidate, [*candidate.earlier, candidate.terms])
-    found = next((one for one in joint.findings() if not one.safe), None)
-    return None if found is None else told(found, candidate.policy)
+    finding = next((finding for finding in joint.findings() if not finding.safe), None)
+    return None if finding is None else told(finding, candidate.policy)
 
 
 def told(finding: Finding, policy: Policy) -> str:
@@ -268,8 +275,8 @@ def counts_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, column
         f"SELECT system.main.count(*), system.main.count(*) FILTER (WHERE units < {policy.small}) FROM "
         f"(SELECT {units} AS units FROM {of}{f' GROUP BY {keys}' if keys else ''} HAVING system.main.count(*) > 0)"
     ).fetchall()
-    found = [f"{few} of the {whole} cells hold 1 to {policy.small - 1} {_what(policy)}"] if few else []
-    return [*found, *_linked(con, candidate, columns), *_alike(con, candidate, columns)]
+    texts = [f"{few} of the {whole} cells hold 1 to {policy.small - 1} {_what(policy)}"] if few else []
+    return [*texts, *_linked(con, candidate, columns), *_alike(con, candidate, columns)]
 
 
 def _linked(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
@@ -286,7 +293,7 @@ def _linked(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Seque
 def _alike(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
     """Few units that can be found by all other columns, and share a value of a sensitive one."""
     policy, levels = candidate.policy, candidate.levels
-    sensitive, found = _folded(policy.sensitive), []
+    sensitive, values = _folded(policy.sensitive), []
     for name in columns:
         if fold(name) not in sensitive:
             continue
@@ -299,19 +306,19 @@ def _alike(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequen
         few = _few(con, candidate, others, one_value)
         if few:
             rows = f"rows by {', '.join(others)}" if others else "tables"
-            found.append(f'{few} {rows} of fewer than {policy.k} {_what(policy)} have all the same "{name}"')
-    return found
+            values.append(f'{few} {rows} of fewer than {policy.k} {_what(policy)} have all the same "{name}"')
+    return values
 
 
 def _few(con: duckdb.DuckDBPyConnection, candidate: Candidate, keys: Sequence[str], test: str) -> int:
     """How many combinations that pass a test hold fewer than k units."""
     policy, of = candidate.policy, candidate.of
     by = f" GROUP BY {', '.join(map(identifier, keys))}" if keys else ""
-    ((found,),) = con.execute(
+    ((value,),) = con.execute(
         f"SELECT system.main.count(*) FROM (SELECT {_units(candidate)} AS units, {test} AS passed FROM {of}{by} "
         f"HAVING system.main.count(*) > 0) WHERE passed AND units < {policy.k}"
     ).fetchall()
-    return int(found)
+    return int(value)
 
 
 def _units(candidate: Candidate) -> str:
@@ -338,7 +345,7 @@ def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_
     )
     alone = np.bincount(row)[row] == 1
     few = int(((known | alone) & (units < policy.small)).sum())
-    found = (
+    texts = (
         [
             f"of {few} of its {len(row)} cells, which hold 1 to {policy.small - 1} {_what(policy)}, the number follows "
             "from the shares and the number of all records, or they are all of their row"
@@ -346,7 +353,7 @@ def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_
         if few
         else []
     )
-    return [*found, *_linked(con, candidate, terms.columns), *_alike(con, candidate, terms.columns)]
+    return [*texts, *_linked(con, candidate, terms.columns), *_alike(con, candidate, terms.columns)]
 
 
 def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints, _Ints, _Ints]:
@@ -388,10 +395,10 @@ def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
     # are rounded.
     ties = "up" if (left == 0).any() else "none"
     try:
-        found = rounded_bounds(row, published, digits, n, ties, shown=True)
+        cell_bounds = rounded_bounds(row, published, digits, n, ties, shown=True)
     except InvalidInput:
         return _exact(row, count, candidate.policy, candidate.terms.width)
-    return _known(found.lower, found.upper, count, candidate.policy.small, candidate.terms.width)
+    return _known(cell_bounds.lower, cell_bounds.upper, count, candidate.policy.small, candidate.terms.width)
 
 
 def _has_half(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:

@@ -81,8 +81,8 @@ class Cell:
 
     def inside(self, inner: str, outer: str) -> str:
         """Whether one table's cell lies inside another's."""
-        one, other = self._ends(inner), self._ends(outer)
-        tests = self._within(one, other, "list_has_all")
+        ends, other = self._ends(inner), self._ends(outer)
+        tests = self._within(ends, other, "list_has_all")
         # (An inner end that is NULL is inside no value: the test is NULL.)
         return " AND ".join(f"({end} IS NULL OR {test})" for end, test in zip(other, tests, strict=True))
 
@@ -119,8 +119,8 @@ class _TreeCell(_LabelCell):
 
     def check(self, con: duckdb.DuckDBPyConnection, of: str) -> None:
         lost = f"{identifier(self.column)} IS NOT NULL AND {self.value()} IS NULL"
-        ((found,),) = con.execute(f"SELECT system.main.count(*) FROM {of} WHERE {lost}").fetchall()
-        if found:
+        ((value,),) = con.execute(f"SELECT system.main.count(*) FROM {of} WHERE {lost}").fetchall()
+        if value:
             raise InvalidInput(Labels(self.column, 0, None, ()).outside)
 
 
@@ -164,24 +164,24 @@ def cells_of(
             raise InvalidInput(
                 f'hierarchies names "{named}", which is no quasi-identifier of the policy: leave it out of hierarchies.'
             )
-    found = list[Cell]()
+    cells = list[Cell]()
     for wanted in qi:
         if fold(wanted) not in kinds:
             raise InvalidInput(f'The protected table has no column "{wanted}" any more, which its policy names.')
         name, kind = kinds[fold(wanted)]
         label = own.get(fold(f"{name}_label"))
         if fold(name) in trees:
-            found.append(_tree_cell(con, len(found), (name, kind), columns, label, (release, trees[fold(name)])))
+            cells.append(_tree_cell(con, len(cells), (name, kind), columns, label, (release, trees[fold(name)])))
             continue
         for parts in ((f"{name}_lo", f"{name}_hi"), (f"{name}_set",), (name,)):
             if all(fold(part) in own for part in parts):
-                found.append(_cell(len(found), name, kind, tuple(own[fold(part)] for part in parts), columns))
+                cells.append(_cell(len(cells), name, kind, tuple(own[fold(part)] for part in parts), columns))
                 break
         else:
             if label is None:
                 raise _nothing(qi, own, name)
-            found.append(_band_cell(con, len(found), (name, kind), columns, label, release))
-    return found
+            cells.append(_band_cell(con, len(cells), (name, kind), columns, label, release))
+    return cells
 
 
 def _nothing(qi: Sequence[str], own: Mapping[str, str], name: str) -> InvalidInput:
@@ -201,12 +201,12 @@ def _nothing(qi: Sequence[str], own: Mapping[str, str], name: str) -> InvalidInp
 def _cell(at: int, name: str, kind: str, parts: tuple[str, ...], columns: Mapping[str, str]) -> Cell:
     """The cell of a quasi-identifier whose columns are `parts`. Raises InvalidInput for one of another type."""
     keys = tuple(f"k{at}_{end}" for end in range(len(parts)))
-    found = Cell(name, kind, parts, keys, is_set=fold(parts[0]) == fold(f"{name}_set"))
+    cell = Cell(name, kind, parts, keys, is_set=fold(parts[0]) == fold(f"{name}_set"))
     types = {columns[part] for part in parts}
     bands = len(parts) == 2 and len(types) == 1 and next(iter(types)).split("(")[0] in _BAND_ENDS
-    if types != {f"{kind}[]" if found.is_set else kind} and not bands:
+    if types != {f"{kind}[]" if cell.is_set else kind} and not bands:
         raise _wrong_type(name)
-    return found
+    return cell
 
 
 def _wrong_type(name: str) -> InvalidInput:

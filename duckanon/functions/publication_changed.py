@@ -59,9 +59,9 @@ def check_sums_before(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: 
     """
     ptable = _ptable(con, candidate, by)
     count, key = "system.main.count(*)", f"CAST({looked_up(key_sql(by.key)[1])} AS BIGINT)"
-    found = con.execute(f"SELECT s, top, h, n, k {_made(candidate, by, [f'{count} AS n', f'{key} AS k'])}").fetchall()
-    counts, keys = (np.array([row[at] for row in found], dtype=np.int64) for at in (3, 4))
-    cells = _Cells.of([row for row, n in zip(found, ptable.changed(counts, keys).tolist(), strict=True) if n])
+    rows = con.execute(f"SELECT s, top, h, n, k {_made(candidate, by, [f'{count} AS n', f'{key} AS k'])}").fetchall()
+    counts, keys = (np.array([row[at] for row in rows], dtype=np.int64) for at in (3, 4))
+    cells = _Cells.of([row for row, n in zip(rows, ptable.changed(counts, keys).tolist(), strict=True) if n])
     change = _changes(candidate, ptable, cells)
     rounded = np.sign(change) * np.floor(np.abs(change) + 0.5)  # as DuckDB rounds
     _check_open(candidate, ptable, cells, cells.sums + rounded.astype(np.int64))
@@ -147,11 +147,11 @@ def _published(
     """The sums of the release, as text, and what the records have in its cells."""
     keys = list(map(identifier, candidate.terms.variables))
     same = " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys) or "true"
-    found = con.execute(
+    rows = con.execute(
         f"SELECT a.s, a.top, a.h, CAST(b.{identifier(CHANGED)} AS VARCHAR) FROM {candidate.release} AS b "
         f"JOIN (SELECT * {_made(candidate, by)}) AS a ON {same}"
     ).fetchall()
-    return [row[-1] for row in found], _Cells.of(found)
+    return [row[-1] for row in rows], _Cells.of(rows)
 
 
 def _made(candidate: Candidate, by: Perturbation, more: Sequence[str] = ()) -> str:

@@ -29,7 +29,7 @@ def leveled(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Candidate:
     It leaves temporary tables behind, in the auditing transaction. Raises InvalidInput for releases that do not fit
     their codes.
     """
-    if not candidate.codes and not any(one.codes for one in candidate.earlier):
+    if not candidate.codes and not any(publication.codes for publication in candidate.earlier):
         return candidate
     columns = _Columns(con, candidate)
     earlier = []
@@ -75,7 +75,7 @@ class _Columns:
             for column, lines in codes.items():
                 used.setdefault((column, lines), set()).update(self._used(column, lines, release))
         for (column, lines), codes_used in used.items():
-            own = next((one for one in candidate.source if fold(one) == column), None)
+            own = next((name for name in candidate.source if fold(name) == column), None)
             if own is None:
                 raise InvalidInput(f'{candidate.label} has no column "{column}" of codes: name one in hierarchies.')
             others = sum(known == column for known, _ in self._made)
@@ -96,7 +96,7 @@ class _Columns:
         """The codes of records, and those of a release that have no parts."""
         shown = f"SELECT DISTINCT CAST({identifier(column)} AS VARCHAR) FROM "
         try:
-            found = {code for (code,) in self._con.execute(shown + self._candidate.of).fetchall()}
+            codes = {code for (code,) in self._con.execute(shown + self._candidate.of).fetchall()}
             in_release = {code for (code,) in self._con.execute(shown + release).fetchall()} if release else set()
         except duckdb.BinderException:
             raise InvalidInput(
@@ -104,7 +104,7 @@ class _Columns:
                 "name a column of codes."
             ) from None
         wider = {parent for _, parent in lines}
-        return found | {code for code in in_release if code is not None and code not in wider}
+        return codes | {code for code in in_release if code is not None and code not in wider}
 
     def records(self) -> str:
         """What stands after FROM to read the records with their levels."""
@@ -190,10 +190,10 @@ class _Columns:
 
 def _expanded(variables: Sequence[str], made: Mapping[str, Leveled]) -> tuple[str, ...]:
     """The variables with all levels of codes, the widest first."""
-    found: list[str] = []
+    texts: list[str] = []
     for name in variables:
-        found += [*made[fold(name)].names[:-1], name] if fold(name) in made else [name]
-    return tuple(found)
+        texts += [*made[fold(name)].names[:-1], name] if fold(name) in made else [name]
+    return tuple(texts)
 
 
 def _policy(policy: Policy, levels: Mapping[str, str]) -> Policy:

@@ -63,7 +63,7 @@ def check_publishable(candidate: Candidate) -> None:
     terms, policy = candidate.terms, candidate.policy
     may = [*policy.public, *policy.hierarchy, *policy.quasi_identifiers, *policy.sensitive]
     allowed = policy.publishable
-    shown = ", ".join(dict.fromkeys(one for one in may if fold(one) in allowed)) or "none"
+    shown = ", ".join(dict.fromkeys(name for name in may if fold(name) in allowed)) or "none"
     for name in terms.columns:
         if fold(name) not in allowed:
             raise InvalidInput(
@@ -75,7 +75,9 @@ def check_publishable(candidate: Candidate) -> None:
 def _check_columns(candidate: Candidate) -> None:
     check_publishable(candidate)
     terms = candidate.terms
-    if {fold(column) for column in candidate.columns} != {fold(one) for one in (*terms.columns, terms.value or "")}:
+    if {fold(column) for column in candidate.columns} != {
+        fold(column) for column in (*terms.columns, terms.value or "")
+    }:
         raise InvalidInput(
             f"The release must have the columns {', '.join([*terms.columns, terms.value or ''])} and no others: every "
             f"column beside value must be in variables or given, and be named as in {candidate.label}."

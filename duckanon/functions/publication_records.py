@@ -85,7 +85,7 @@ def _joins(
     names = [name for cell in cells for name in cell.names]
     hidden = [identifier(name) for name in shown]
     have = {fold(identifier(name)) for name in columns}
-    if not {fold(one) for one in [*map(identifier, names), *hidden]} <= have:
+    if not {fold(name) for name in [*map(identifier, names), *hidden]} <= have:
         return False
     try:
         _make_classes(con, "temp.main._dk_first", first, cells)
@@ -116,7 +116,7 @@ def is_computed(
     con: duckdb.DuckDBPyConnection, columns: Sequence[str], of: str, copy: str, shown: Sequence[str]
 ) -> bool:
     """Whether counts by some columns follow from a k-anonymous copy: it shows them as they are, of every record."""
-    if not {fold(column) for column in columns} <= {fold(one) for one in shown}:
+    if not {fold(column) for column in columns} <= {fold(name) for name in shown}:
         return False
     keys = ", ".join(map(identifier, columns)) or "1"
     try:
@@ -137,12 +137,12 @@ def equal(con: duckdb.DuckDBPyConnection, one: str, other: str) -> bool:
 def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
     """The columns that are released as they are. Raises InvalidInput for one that the policy does not allow."""
     policy = candidate.policy
-    single = [one for one in (policy.privacy_unit, policy.unit) if one is not None]
-    may = {fold(one) for one in policy.sensitive} - {fold(one) for one in (*policy.drop, *single)}
+    single = [text for text in (policy.privacy_unit, policy.unit) if text is not None]
+    may = {fold(name) for name in policy.sensitive} - {fold(one) for one in (*policy.drop, *single)}
     kinds = {fold(name): kind for name, kind in candidate.source.items()}
     taken = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
-    found = [name for name in candidate.columns if fold(name) not in taken]
-    for name in found:
+    names = [name for name in candidate.columns if fold(name) not in taken]
+    for name in names:
         if fold(name) not in may:
             raise InvalidInput(
                 f'The release has a column "{name}", which the policy does not let out: beside the intervals and sets '
@@ -151,7 +151,7 @@ def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
             )
         if candidate.columns[name] != kinds.get(fold(name)):
             raise InvalidInput(f'Column "{name}" must have the type that it has in {candidate.label}: cast it.')
-    return found
+    return names
 
 
 def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, cells: Sequence[Cell]) -> None:
@@ -332,5 +332,5 @@ def _same(cells: Sequence[Cell]) -> str:
 
 
 def _count(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    ((found,),) = con.execute(f"SELECT system.main.count(*) FROM {relation}").fetchall()
-    return int(found)
+    ((value,),) = con.execute(f"SELECT system.main.count(*) FROM {relation}").fetchall()
+    return int(value)

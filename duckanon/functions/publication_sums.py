@@ -64,7 +64,7 @@ def check_summed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     """Raises InvalidInput for a column that cannot be summed, or whose values are not what sums are made of."""
     terms, label = candidate.terms, candidate.label
     for name in terms.summed:
-        if fold(name) not in {fold(one) for one in candidate.source} or not is_number(kind_of(candidate, name)):
+        if fold(name) not in {fold(name) for name in candidate.source} or not is_number(kind_of(candidate, name)):
             way = "weight := 'w'" if name == terms.weight else "sum := 'turnover'"
             raise InvalidInput(
                 f'{label} has no column "{name}" of numbers: name the column that is summed, as in {way}.'
@@ -88,13 +88,17 @@ def check_values_unknown(candidate: Candidate) -> None:
     named = {fold(name) for table in tables for name in (*table.given, *table.variables)}
     if candidate.terms.summed:
         name = candidate.terms.summed[0]
-        others = [one.name for one in candidate.earlier if one.summed and fold(one.summed[0]) == fold(name)]
+        others = [
+            publication.name
+            for publication in candidate.earlier
+            if publication.summed and fold(publication.summed[0]) == fold(name)
+        ]
         if others:
             raise InvalidInput(
                 f'{candidate.name} is not published: sums of "{name}" are published already ({", ".join(others)}), and '
                 "two tables of sums of one column are not proven safe together. Protect both with one call of suppress."
             )
-        copies = [one.name for one in candidate.earlier if one.kind == "records"]
+        copies = [publication.name for publication in candidate.earlier if publication.kind == "records"]
         if copies:
             raise InvalidInput(
                 f"{candidate.name} is not published: a k-anonymous table is published ({', '.join(copies)}), and sums "
@@ -127,7 +131,7 @@ def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form)
     found: dict[Place, _Cell] = {}
     for margin in form.margins:
         found |= _cells(con, candidate, margin)
-    if any(one.hidden and not one.units for one in found.values()):
+    if any(cell.hidden and not cell.units for cell in found.values()):
         raise InvalidInput("A cell whose sum is zero is suppressed: publish what suppress gives, which shows zeros.")
     cells = Cells.of(form, list(found))
     hidden = np.array([found[number].hidden for number in cells.numbers])
@@ -141,26 +145,26 @@ def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form)
     )
 
 
-def _check_open(candidate: Candidate, shown_hidden: Bools, one: Problem) -> None:
+def _check_open(candidate: Candidate, shown_hidden: Bools, problem: Problem) -> None:
     """shown_hidden: of the cells of the release, whether readers do not know them."""
     from duckanon.engines.suppression.audit import Published, witnessed
     from duckanon.engines.suppression.suppress import under_protected
 
-    hidden = one.closed.copy()
+    hidden = problem.closed.copy()
     hidden[: len(shown_hidden)] = shown_hidden
     way = f"Suppress it anew with rule := ['p%', 'threshold'] and n := {max(2, candidate.policy.small)} or more" + (
         ", and so that no total is suppressed: totals count as known where counts are sold" * candidate.totals
     )
-    shown = int((one.primary & ~hidden).sum())
+    shown = int((problem.primary & ~hidden).sum())
     if shown:
         raise InvalidInput(
             f"{candidate.name} is not published: {shown} of its sums are shown that tell too much of one contributor. "
             f"{way}."
         )
-    cells_at = np.flatnonzero(one.primary)
-    low, high = (one.table.flat - one.lower)[cells_at], (one.table.flat + one.upper)[cells_at]
-    published = Published.of(one.table, hidden, one.least, one.most)
-    narrow = int(under_protected(one, witnessed(published, one.table.flat, (), cells_at, low, high)).sum())
+    cells_at = np.flatnonzero(problem.primary)
+    low, high = (problem.table.flat - problem.lower)[cells_at], (problem.table.flat + problem.upper)[cells_at]
+    published = Published.of(problem.table, hidden, problem.least, problem.most)
+    narrow = int(under_protected(problem, witnessed(published, problem.table.flat, (), cells_at, low, high)).sum())
     if narrow:
         raise InvalidInput(
             f"{candidate.name} is not published: {narrow} of its sensitive sums are known too narrowly, or not shown "
@@ -190,7 +194,7 @@ def _problem(small: int, cells: Cells, found: Sequence[_Cell], joint: Joint | No
     if joint is not None:
         parts = (0, len(joint.units))
         more = with_parts(more, joint.units, joint.sums)
-        lower, upper = (np.pad(one, parts).astype(np.int64) for one in (demanded.lower, demanded.upper))
+        lower, upper = (np.pad(values, parts).astype(np.int64) for values in (demanded.lower, demanded.upper))
         demanded = Levels(upper > 0, lower, upper)
     return problem(more, demanded, hidden=np.arange(more.cells) >= table.cells)
 
@@ -208,13 +212,13 @@ class Joint:
 def _joint(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form, cells: Cells) -> Joint:
     names = candidate.terms.variables
     shown = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
-    found = con.execute(
+    rows = con.execute(
         f"SELECT {shown}, {units_of('system.main.sum(x)', candidate)} FROM "
         f"(SELECT *, {amount(candidate)} AS x FROM {candidate.of}) GROUP BY {', '.join(map(identifier, names))}"
     ).fetchall()
-    every = [dict(zip(names, values, strict=True)) for *values, _ in found]
+    every = [dict(zip(names, values, strict=True)) for *values, _ in rows]
     sums = [[cells.numbers.get(place(table.nodes, one), -1) for one in every] for table in form.tables]
-    units = np.array([int(row[-1]) for row in found], dtype=np.int64)
+    units = np.array([int(row[-1]) for row in rows], dtype=np.int64)
     return Joint(units, np.array(sums, dtype=np.int64))
 
 
@@ -233,7 +237,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     if candidate.policy.privacy_unit is not None:
         by = ", ".join([*names, "u"])
         each = f"SELECT {by}, system.main.sum(x) AS x, 1 AS c FROM ({each}) GROUP BY {by}"
-    made = ", ".join(
+    text = ", ".join(
         [
             *names,
             f"{units_of('system.main.sum(x)', candidate)} AS s",
@@ -243,11 +247,11 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
             f"coalesce(-1 - CAST(system.main.any_value(u) FILTER (WHERE x > 0) & {2**63 - 1} AS BIGINT), 0) AS owner",
         ]
     )
-    records = f"SELECT {made} FROM ({each})" + (f" GROUP BY {', '.join(names)}" if names else "")
+    records = f"SELECT {text} FROM ({each})" + (f" GROUP BY {', '.join(names)}" if names else "")
     shown = ", ".join(
         [*(f"CAST(b.{name} AS VARCHAR)" for name in names), "b._dk_hidden", "a.s", "a.n", "a.top", "a.owner"]
     )
-    found = con.execute(
+    rows = con.execute(
         f"SELECT {shown} FROM (SELECT {listed} FROM {candidate.release} WHERE {margin.levels}) AS b "
         f"LEFT JOIN ({records}) AS a ON {same}"
     ).fetchall()
@@ -255,7 +259,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
         place(margin.nodes, dict(zip(margin.variables, values, strict=True))): _Cell(
             int(s or 0), int(n or 0), _two(top or []), int(owner or 0), bool(hidden)
         )
-        for *values, hidden, s, n, top, owner in found
+        for *values, hidden, s, n, top, owner in rows
     }
 
 
@@ -273,5 +277,5 @@ def digits_of(candidate: Candidate) -> int:
     """How many decimals the sums of a release have."""
     value = CHANGED if candidate.terms.perturbation is not None else fold(candidate.terms.value or "")
     kind = next(kind for name, kind in candidate.columns.items() if fold(name) == value)
-    found = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
-    return int(found[1]) if found else 0
+    match = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
+    return int(match[1]) if match else 0

@@ -120,7 +120,9 @@ class Joint:
         levels = tuple(int(column.max()) + 1 for column in codes.T)
         records = Records(levels, codes, counts)
         releases = self._releases(records)
-        sets = [one for size in range(len(levels)) for one in combinations(range(len(levels)), size + 1)]
+        sets = [
+            combination for size in range(len(levels)) for combination in combinations(range(len(levels)), size + 1)
+        ]
         for chosen in sets:
             yield from self._small(releases, records, chosen)
         for at, name in enumerate(self._folded):
@@ -259,14 +261,14 @@ class Joint:
             tables.setdefault(table, {}).setdefault(column, []).append(name)
         # The table says nothing of two variables that are both looked up in one of its columns.
         found += [self._used(names) for columns in tables.values() for names in product(*columns.values())]
-        for one, other in permutations(range(len(self.names)), 2):
-            cells, _ = records.margin((one, other))
-            if len(cells) == records.levels[one] and records.levels[other] > 1:
-                found.append((min(one, other), max(one, other)))
-        return sorted({one for one in found if len(one) > 1})
+        for number, other in permutations(range(len(self.names)), 2):
+            cells, _ = records.margin((number, other))
+            if len(cells) == records.levels[number] and records.levels[other] > 1:
+                found.append((min(number, other), max(number, other)))
+        return sorted({numbers for numbers in found if len(numbers) > 1})
 
     def _used(self, names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(sorted(self._folded.index(one) for one in _folds(names) if one in self._folded))
+        return tuple(sorted(self._folded.index(text) for text in _folds(names) if text in self._folded))
 
 
 def _rows(
@@ -287,7 +289,7 @@ def _rows(
     for code, count, is_few in zip(codes.tolist(), counts.tolist(), few.tolist(), strict=True):
         level, whole = code[column], tuple(code)
         cells.setdefault((*whole[:column], *whole[column + 1 :]), []).append((level, count, is_few, whole))
-    found = []
+    rows = []
     for cell, members in cells.items():
         units: dict[int, int] = {}
         bits: dict[int, int] = {}
@@ -303,8 +305,8 @@ def _rows(
         some = {level: count for level, count, is_few, _ in members if is_few}
         many = tuple(level for level, _, is_few, _ in members if not is_few)
         if some:
-            found.append(Row(cell, units, some, many, size))
-    return found
+            rows.append(Row(cell, units, some, many, size))
+    return rows
 
 
 def family(levels: Mapping[str, str], name: str) -> str:

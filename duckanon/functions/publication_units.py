@@ -26,11 +26,12 @@ def read_as(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Candidate:
 def check_counted_alike(candidate: Candidate) -> None:
     """Raises InvalidInput where the rows of the table count otherwise in an earlier publication."""
     count = candidate.terms.count
-    for one in candidate.earlier:
-        if fold(one.count or "") != fold(count or ""):
+    for publication in candidate.earlier:
+        if fold(publication.count or "") != fold(count or ""):
             raise InvalidInput(
-                f"{candidate.name} is not published: in {one.name} a row of {candidate.label} stands for "
-                f"{_in_words(one.count)}, and here for {_in_words(count)}. Publish all releases of one table alike."
+                f"{candidate.name} is not published: in {publication.name} a row of {candidate.label} stands for "
+                f"{_in_words(publication.count)}, and here for {_in_words(count)}. Publish all releases of one table "
+                "alike."
             )
 
 

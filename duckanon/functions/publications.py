@@ -59,8 +59,8 @@ class Publish(Request):
     terms: Terms
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         return cls(release=asked["release"], of=asked["of"], terms=_terms(asked))
 
     def query(self) -> str:
@@ -92,7 +92,7 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
     digits, base = asked["digits"], asked["base"]
     suppressed, perturbation = asked["suppressed"], perturbed_by(asked["key"], asked)
     for name in by:
-        if fold(name) in {fold(one) for one in within}:
+        if fold(name) in {fold(value) for value in within}:
             raise InvalidInput(f'Column "{name}" is both in variables and in given: name it in one of them.')
     masked = suppressed is not None or perturbation is not None
     if value is None and (by or within or digits is not None or base is not None or masked):
@@ -102,7 +102,7 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             else "suppressed and key are for tables of counts: name their column, as in value := 'value'."
         )
     for name in (value, suppressed):
-        if name is not None and fold(name) in {fold(one) for one in (*by, *within)}:
+        if name is not None and fold(name) in {fold(value) for value in (*by, *within)}:
             raise InvalidInput(
                 f'Column "{name}" cannot be both {"value" if name == value else "suppressed"} and one that identifies '
                 "a cell: name it in one of them."
@@ -161,10 +161,10 @@ def _check_read(asked: Mapping[str, Any], trees: Sequence[tuple[str, str]]) -> N
         )
 
 
-def _hierarchies(given: object) -> tuple[tuple[str, str], ...]:
+def _hierarchies(value: object) -> tuple[tuple[str, str], ...]:
     """The columns and the tables of their hierarchies. Raises InvalidInput for expressions."""
     example = "hierarchies must give an open table by name, as in hierarchies := {'zip': 'zip_levels'}."
-    pairs = pairs_of(given, example)
+    pairs = pairs_of(value, example)
     if not all(isinstance(table, str) and table for _, table in pairs):
         raise InvalidInput(example)
     if len({fold(name) for name, _ in pairs}) < len(pairs):

@@ -95,7 +95,7 @@ class RecordRisk(Keyed):
             absent=absent([*self.qi, *self.units, *self._households, *self.population.columns]),
             problem=check("record_risk", self.literal, people=self.population.described),
             collected=self.collected(self.units),
-            hidden="".join(f", {identifier(one)}" for one in self.units if one == OWNER),
+            hidden="".join(f", {identifier(unit)}" for unit in self.units if unit == OWNER),
             exactly=exactly("COLUMNS(*)"),
             found=call("_dk_record_risk_classes", request=self.literal, handle="collected", threads=THREADS),
             # For the people in the classes, and for the answer: two scans.
@@ -128,10 +128,10 @@ class RecordRisk(Keyed):
         if self.household is None:
             return f"SELECT {own}, NULL::DOUBLE AS household_risk FROM _dk_told"
         missed = "system.main.list_sort(system.main.list(1 - risk))"
-        found = f"1 - system.main.list_aggregate({missed}, 'product')"
+        text = f"1 - system.main.list_aggregate({missed}, 'product')"
         return (
             f"SELECT {own}, coalesce(found, risk) AS household_risk FROM _dk_told LEFT JOIN ("
-            f"SELECT {_HOUSEHOLD}, {found} AS found FROM _dk_told WHERE {_HOUSEHOLD} IS NOT NULL GROUP BY {_HOUSEHOLD}"
+            f"SELECT {_HOUSEHOLD}, {text} AS found FROM _dk_told WHERE {_HOUSEHOLD} IS NOT NULL GROUP BY {_HOUSEHOLD}"
             f") AS _dk_households USING ({_HOUSEHOLD})"
         )
 
@@ -155,12 +155,12 @@ class RecordRisk(Keyed):
 
 
 def _check(request: RecordRisk, names: list[str], types: list[str], people: list[str]) -> None:
-    found = Table(request.tbl, names, types)
-    request.check_columns(found)
-    found.has(request._households)
-    found.plain(request._households, "household")
-    request.population.check(found, people, [*request.qi, *request.units])
-    found.leaves_free([*_RISK, "household_risk"], [])
+    table = Table(request.tbl, names, types)
+    request.check_columns(table)
+    table.has(request._households)
+    table.plain(request._households, "household")
+    request.population.check(table, people, [*request.qi, *request.units])
+    table.leaves_free([*_RISK, "household_risk"], [])
 
 
 # --- the engines' calls -----------------------------------------------------------------------------------------------
@@ -179,14 +179,14 @@ def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads
             raise InvalidInput(no_unit(request.unit))
         found = minimal_uniques(keys, request.size, partial(progress, "record_risk"), owners)
         # Records of one class have the same minimal uniques: any of them will do.
-        one = np.empty(int(labels.max()) + 1, np.intp)
-        one[labels] = np.arange(len(labels))
-        smallest = found.smallest[one]
+        values = np.empty(int(labels.max()) + 1, np.intp)
+        values[labels] = np.arange(len(labels))
+        smallest = found.smallest[values]
         classes = {
             "size": pa.array(np.bincount(labels) if owners is None else units_by_label(labels, owners)),
-            "minimal_uniques": pa.array(found.total[one]),
+            "minimal_uniques": pa.array(found.total[values]),
             "smallest_unique": pa.array(smallest, mask=smallest == 0),
-            "suda": pa.array(found.scores[one]),
+            "suda": pa.array(found.scores[values]),
         }
         rows.answer(labels)
     return struct({"labels": pa.array([kept], pa.int64()), "classes": one_list(struct(classes))})
@@ -197,8 +197,8 @@ def _risks(request: RecordRisk, classes: pa.Scalar, people: pa.Scalar) -> pa.Arr
     from duckanon.engines.kanon.minimal_uniques import intrusion_by_record
     from duckanon.engines.kanon.risk import journalist
 
-    found = classes.values
-    sizes, scores = found.field("size").to_numpy(), found.field("suda").to_numpy()
+    values = classes.values
+    sizes, scores = values.field("size").to_numpy(), values.field("suda").to_numpy()
     counted = people.values.to_numpy(zero_copy_only=False)
     sampled = request.population.sampled(sizes, counted.astype(np.float64))
     risk = journalist(sizes, counted if request.population.table else None, sampled)
@@ -208,11 +208,11 @@ def _risks(request: RecordRisk, classes: pa.Scalar, people: pa.Scalar) -> pa.Arr
         doubles = 2 * int((sizes == 2).sum())
         by_score = intrusion_by_record(scores, int((sizes == 1).sum()), doubles, fraction, len(request.qi))
     measured = {
-        "class_size": found.field("size"),
+        "class_size": values.field("size"),
         "risk": pa.array(1.0 / sizes if risk is None else risk),
-        "minimal_uniques": found.field("minimal_uniques"),
-        "smallest_unique": found.field("smallest_unique"),
-        "suda": found.field("suda"),
+        "minimal_uniques": values.field("minimal_uniques"),
+        "smallest_unique": values.field("smallest_unique"),
+        "suda": values.field("suda"),
         "dis_suda": pa.nulls(len(sizes), TYPES["DOUBLE"]) if by_score is None else pa.array(by_score),
     }
     return one_list(struct(measured))

@@ -96,8 +96,8 @@ class ReleaseAudit(_About):
         return () if self.candidate is None else self.candidate.hierarchies
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         form = asked["candidate"]
         return cls(of=asked["of"], candidate=None if form is None else _form(form, "candidate"))
 
@@ -113,8 +113,8 @@ class NextTables(_About):
     candidates: tuple[PublishedTable, ...] | None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         forms = asked["candidates"]
         if forms is not None and (not isinstance(forms, list) or not forms):
             raise InvalidInput("candidates must be a list of tables, as in candidates := [{vars: ['age']}].")
@@ -125,9 +125,9 @@ class NextTables(_About):
         return self.asked("_dk_next_tables")
 
 
-def _form(given: object, argument: str) -> PublishedTable:
+def _form(value: object, argument: str) -> PublishedTable:
     example = "candidates := [{vars: ['age']}]" if argument == "candidates" else "candidate := {vars: ['age']}"
-    found = PublishedTable.read(given, argument, example)
+    found = PublishedTable.read(value, argument, example)
     if found.suppressed is not None and argument == "candidate":
         if found.tbl is None or found.value is None:
             raise InvalidInput("A candidate with suppressed cells is a table: say its tbl, vars, value and suppressed.")
@@ -213,10 +213,12 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
     if not tables:
         return []
     found = []
-    for one in Joint(con, candidate, [table for _, table in tables]).findings():
-        involved = {fold(name) for name in one.variables}
+    for finding in Joint(con, candidate, [table for _, table in tables]).findings():
+        involved = {fold(name) for name in finding.variables}
         names = [name for name, table in tables if involved & _columns(table)]
-        found.append({**vars(one), "variables": list(one.variables), "safe": one.safe, "publications": names})
+        found.append(
+            {**vars(finding), "variables": list(finding.variables), "safe": finding.safe, "publications": names}
+        )
     return found
 
 

@@ -44,16 +44,16 @@ def below(name: str, tree: Hierarchy, labels: pa.Array) -> npt.NDArray[np.int64]
         first, end = tree.meanings[label]
         spans[place] = first, end - 1
     places = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
-    found: npt.NDArray[np.int64] = spans[places]
-    return found
+    values: npt.NDArray[np.int64] = spans[places]
+    return values
 
 
 def band(name: str, label: str) -> tuple[str, str]:
     """The lower and the upper end of a band from its label, '' where it is open. Raises InvalidInput."""
     if label == ROOT:
         return "", ""
-    if found := _BAND.fullmatch(label):
-        return found[1], found[2]
+    if match := _BAND.fullmatch(label):
+        return match[1], match[2]
     raise InvalidInput(
         f'Column "{name}_label" holds a label that is none of a band, as in [30, 40): name the column in hierarchies, '
         "with the hierarchy that the release was made with."
@@ -66,7 +66,7 @@ def band_ends(name: str, labels: pa.Array, kind: pa.DataType) -> tuple[Sequence[
     kind: the type of the ends, NULL where they are open. Raises InvalidInput for other labels.
     """
     coded = pc.dictionary_encode(labels)
-    ends = [band(name, one) for one in coded.dictionary.to_pylist()]
+    ends = [band(name, value) for value in coded.dictionary.to_pylist()]
     try:
         sides = [pa.array([end or None for end in side], pa.string()).cast(kind) for side in zip(*ends, strict=True)]
     except pa.ArrowInvalid:

@@ -28,17 +28,17 @@ class Request:
     function: ClassVar[str]
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
         """The request of a call with these arguments. Raises InvalidInput for wrong ones, or if they contradict.
 
         It holds them as the specification has them checked, unless a class reads them in its own way.
         """
-        return cls(**cls.checked(given))
+        return cls(**cls.checked(arguments))
 
     @classmethod
-    def checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def checked(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, each checked by itself as the specification says."""
-        return checked(cls.function, given)
+        return checked(cls.function, arguments)
 
     def query(self) -> str:
         """The query that answers it."""
@@ -60,8 +60,8 @@ class Request:
     @classmethod
     def statement(cls, text: str) -> int | None:
         """The number of the statement whose call was written as `literal`; None if it has none."""
-        found: int | None = json.loads(text).get(_STATEMENT)
-        return found
+        number: int | None = json.loads(text).get(_STATEMENT)
+        return number
 
     @classmethod
     def load(cls, text: str) -> Self:
@@ -75,17 +75,17 @@ def _hints(of: type) -> Mapping[str, Any]:
     return get_type_hints(of)
 
 
-def _loaded(kind: Any, given: Any) -> Any:
+def _loaded(kind: Any, value: Any) -> Any:
     """What was dumped, as a value of the type that its field declares."""
-    if given is None:
+    if value is None:
         return None
     if is_dataclass(kind):
         hints = _hints(kind)  # type: ignore[arg-type] # a class
-        return kind(**{one.name: _loaded(hints[one.name], given[one.name]) for one in fields(kind)})  # type: ignore[operator] # a class
+        return kind(**{field.name: _loaded(hints[field.name], value[field.name]) for field in fields(kind)})  # type: ignore[operator] # a class
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        found = next((one for one in inner if isinstance(one, type) and isinstance(given, one)), None)
-        return given if found else _loaded(next(one for one in inner if one not in (type(None), int)), given)
+        found = next((one for one in inner if isinstance(one, type) and isinstance(value, one)), None)
+        return value if found else _loaded(next(one for one in inner if one not in (type(None), int)), value)
     if origin is tuple:
-        return tuple(_loaded(inner[0], one) for one in given)
-    return Fraction(given) if kind is Fraction else given
+        return tuple(_loaded(inner[0], one) for one in value)
+    return Fraction(value) if kind is Fraction else value

@@ -42,7 +42,7 @@ class Cells:
         from duckanon.engines.suppression.system import Layout
 
         sides = [sorted({place[d] for place in places}, key=_in_order) for d in range(len(form.dimensions))]
-        made = [_dimension(lists, side) for lists, side in zip(form.dimensions, sides, strict=True)]
+        dimensions = [_dimension(lists, side) for lists, side in zip(form.dimensions, sides, strict=True)]
         tables = [
             [
                 [at for at, (names, _) in enumerate(side) if set(names) <= set(inside)]
@@ -52,7 +52,7 @@ class Cells:
         ]
         if sum(prod(map(len, table)) for table in tables) > MOST_CELLS:
             raise InvalidInput(f"Sums of more than {MOST_CELLS:,} cells are not audited: leave columns out.")
-        layout = Layout.of(made, tables)
+        layout = Layout.of(dimensions, tables)
         every = [tuple(side[at] for side, at in zip(sides, row, strict=True)) for row in layout.places.tolist()]
         if set(every) != set(places):
             raise _not_whole()
@@ -64,14 +64,14 @@ def _dimension(lists: Hierarchies, nodes: Sequence[Node]) -> Dimension:
     from duckanon.engines.suppression.table import Dimension
 
     number = {node: at for at, node in enumerate(nodes)}
-    found = np.full((len(lists), len(nodes)), -1, dtype=np.int64)
+    values = np.full((len(lists), len(nodes)), -1, dtype=np.int64)
     for at, node in enumerate(nodes):
         for hierarchy, total in enumerate(above(lists, node)):
             if total is not None and total not in number:
                 raise _not_whole()
             if total is not None:
-                found[hierarchy, at] = number[total]
-    return Dimension.of(len(nodes), *found)
+                values[hierarchy, at] = number[total]
+    return Dimension.of(len(nodes), *values)
 
 
 def _in_order(node: Node) -> tuple[int, tuple[str, ...], list[tuple[bool, str]]]:

@@ -86,8 +86,8 @@ class Suppress(Request):
     audit: bool
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         by = dimensions.read_lists(asked["by"], "by")
         lists = [asked["rows"], asked["cols"], *by]
         crossed = dimensions.read(lists, dimensions.read_codes(asked.pop("hierarchies")))
@@ -98,7 +98,7 @@ class Suppress(Request):
         _check_measure(asked)
         widths = _widths(asked["widths"], asked["rule"], "widths", 100)
         sliding = _widths(asked["sliding"], asked["rule"], "sliding", 200)
-        shown = tuple(_shown(crossed, one) for one in lists)
+        shown = tuple(_shown(crossed, value) for value in lists)
         made = {"crossed": crossed, "shown": shown, "tables": tables, "widths": widths, "sliding": sliding}
         for name in ("rows", "cols", "by"):
             asked.pop(name)
@@ -118,13 +118,13 @@ class Suppress(Request):
                 apriori=described(self.apriori),
                 codes=f"[{', '.join(described(one.codes) for one in self.crossed)}]",
             ),
-            keys=", ".join(column for one in self.crossed for column in one.named),
+            keys=", ".join(column for crossed in self.crossed for column in crossed.named),
             amount=self._amount,
             contributors=self._contributors,
             unit=f"CAST({unit_of(self.unit)} & {2**63 - 1} AS BIGINT)" if self.unit else "NULL",
             exact=self._exact,
             flaws=self._flaws,
-            dimensions=",\n".join(one.defined(self.literal, self.tables or [None]) for one in self.crossed),
+            dimensions=",\n".join(crossed.defined(self.literal, self.tables or [None]) for crossed in self.crossed),
             leaves=", ".join(f"_dk_leaves_{one.place}.leaf AS leaf_{one.place}" for one in self.crossed),
             leaved=" ".join(f"JOIN _dk_leaves_{one.place} ON {one.same_leaf}" for one in self.crossed),
             measures=self._measures,
@@ -146,12 +146,12 @@ class Suppress(Request):
     @property
     def categories(self) -> list[str]:
         """The columns of all dimensions, in the order of the answer."""
-        return [name for one in self.crossed for name in one.columns]
+        return [name for crossed in self.crossed for name in crossed.columns]
 
     @property
     def named(self) -> list[str]:
         """All columns that the call names."""
-        return [*self.categories, *(one for one in (self.value, self.count, self.weight, self.unit) if one)]
+        return [*self.categories, *(text for text in (self.value, self.count, self.weight, self.unit) if text)]
 
     @property
     def largest(self) -> int:
@@ -190,15 +190,17 @@ class Suppress(Request):
     def _released(self) -> str:
         """The columns of all dimensions, under the caller's names."""
         return ", ".join(
-            f"_dk_nodes_{one.place}.{one.key(name)} AS {identifier(name)}"
-            for one in self.crossed
-            for name in one.columns
+            f"_dk_nodes_{crossed.place}.{crossed.key(name)} AS {identifier(name)}"
+            for crossed in self.crossed
+            for name in crossed.columns
         )
 
     @property
     def _levels(self) -> str:
         """How many columns of rows, of cols and of each list in by identify a cell."""
-        rows, cols, *by = (self.crossed[one[0]].level(one[1]) if one else "0::BIGINT" for one in self.shown)
+        rows, cols, *by = (
+            self.crossed[numbers[0]].level(numbers[1]) if numbers else "0::BIGINT" for numbers in self.shown
+        )
         return f"{rows} AS row_level, {cols} AS col_level" + (f", [{', '.join(by)}] AS by_level" if by else "")
 
     @property
@@ -242,7 +244,7 @@ class Suppress(Request):
     @property
     def _flaws(self) -> str:
         """What may be wrong with the records, as an aggregate: a sentence, or NULL."""
-        column = next((one for one in (self.weight, self.value, self.count) if one), None)
+        column = next((text for text in (self.weight, self.value, self.count) if text), None)
         said = f'Column "{column}" holds '
         more = (
             f"numbers with more than {self.digits} decimals: round them, or choose larger digits."
@@ -318,21 +320,21 @@ class Suppress(Request):
         rows = f"(FROM {query_table(self.apriori)} UNION ALL BY NAME SELECT "
         rows += absent([*self.categories, *_DECIDED], own=False) + " WHERE false)"
         joins, places = [], []
-        for one in self.crossed:
-            node = f"n{one.place}"
+        for crossed in self.crossed:
+            node = f"n{crossed.place}"
             same = [
-                f"CAST({node}.{one.key(name)} AS VARCHAR) IS NOT DISTINCT FROM "
+                f"CAST({node}.{crossed.key(name)} AS VARCHAR) IS NOT DISTINCT FROM "
                 f"CAST(_dk_row.{identifier(name)} AS VARCHAR)"
-                for name in one.columns
+                for name in crossed.columns
             ]
             for at, shown in enumerate(self.shown):
-                if shown and shown[0] == one.place:
+                if shown and shown[0] == crossed.place:
                     level = ("row_level", "col_level")[at] if at < 2 else f"by_level[{at - 1}]"
-                    told = f"TRY_CAST(_dk_row.{level} AS BIGINT)"
+                    text = f"TRY_CAST(_dk_row.{level} AS BIGINT)"
                     if at >= 2:
-                        told = f"TRY_CAST(TRY_CAST(_dk_row.by_level AS BIGINT[])[{at - 1}] AS BIGINT)"
-                    same.append(f"({told} IS NULL OR {node}.l{shown[1]} = {told})")
-            joins.append(f"LEFT JOIN _dk_nodes_{one.place} AS {node} ON {' AND '.join(same)}")
+                        text = f"TRY_CAST(TRY_CAST(_dk_row.by_level AS BIGINT[])[{at - 1}] AS BIGINT)"
+                    same.append(f"({text} IS NULL OR {node}.l{shown[1]} = {text})")
+            joins.append(f"LEFT JOIN _dk_nodes_{crossed.place} AS {node} ON {' AND '.join(same)}")
             places.append(f"{node}.node")
         return (
             f"_dk_apriori AS (SELECT [{', '.join(places)}] AS places, TRY_CAST(_dk_row.suppressed AS BOOLEAN) "
@@ -351,12 +353,12 @@ def _shown(crossed: Sequence[Crossed], columns: Sequence[str]) -> tuple[int, ...
 def _check_roles(asked: Mapping[str, Any], by: Sequence[Sequence[str]]) -> None:
     """Check that no column has two parts in the table, except the last of two hierarchies over one dimension."""
     taken: dict[str, str] = {}
-    last = {fold(one[-1]) for one in (asked["rows"], asked["cols"]) if one}
+    last = {fold(value[-1]) for value in (asked["rows"], asked["cols"]) if value}
     named = [(name, part) for part in ("rows", "cols") for name in asked[part]]
-    for one in by:
-        again = fold(one[-1]) in last and len(one) > 1
-        named += [(name, "by") for name in (one[:-1] if again else one)]
-        last.add(fold(one[-1]))
+    for texts in by:
+        again = fold(texts[-1]) in last and len(texts) > 1
+        named += [(name, "by") for name in (texts[:-1] if again else texts)]
+        last.add(fold(texts[-1]))
     named += [(asked[part], part) for part in ("value", "count", "weight", "unit")]
     for name, part in named:
         if name is None:
@@ -384,20 +386,20 @@ def _check_measure(asked: Mapping[str, Any]) -> None:
         )
 
 
-def _widths(given: object, rules: Sequence[str], argument: str, most: int) -> dict[str, float]:
+def _widths(value: object, rules: Sequence[str], argument: str, most: int) -> dict[str, float]:
     """The widths of intervals by rule."""
-    found = options_of_numbers(given, argument, "{'p%': 20}")
-    for rule, percent in found.items():
+    options = options_of_numbers(value, argument, "{'p%': 20}")
+    for rule, percent in options.items():
         if rule not in rules:
             raise InvalidInput(f"{argument} names '{rule}', which is not in rule: choose that rule, or leave it out.")
         if not 0 < percent <= most:
             raise InvalidInput(f"{argument} gives percentages of a cell: above 0, and {most} at most.")
-    return found
+    return options
 
 
 def _rules(named: Sequence[str]) -> tuple[str, ...]:
     """The rules by their names in lower case."""
-    if any(fold(one) not in _RULES for one in named):
+    if any(fold(name) not in _RULES for name in named):
         raise InvalidInput(f"rule must be one of {', '.join(map(literal, _RULES))}, or a list of them.")
     return tuple(map(fold, named))
 
@@ -422,19 +424,19 @@ def _check(
     apriori: dict[str, list[str]] | None,
     codes: list[dict[str, list[str]] | None],
 ) -> None:
-    found = Table(request.tbl, names, types)
-    found.has(request.named)
-    found.apart(request.categories, released)
+    table = Table(request.tbl, names, types)
+    table.has(request.named)
+    table.apart(request.categories, released)
     for name, role, kind in (
         (request.value, "value", "DECIMAL"),
         (request.count, "count", "BIGINT"),
         (request.weight, "weight", "DOUBLE"),
     ):
         if name is not None:
-            found.number(name, role, kind)
-    for one, told in zip(request.crossed, codes, strict=True):
-        if one.codes is not None and told is not None:
-            dimensions.check_codes(one, Table(one.codes, told["names"], told["types"]))
+            table.number(name, role, kind)
+    for crossed, code in zip(request.crossed, codes, strict=True):
+        if crossed.codes is not None and code is not None:
+            dimensions.check_codes(crossed, Table(crossed.codes, code["names"], code["types"]))
     if request.apriori is not None and apriori is not None:
         _check_decisions(Table(request.apriori, apriori["names"], apriori["types"]))
 

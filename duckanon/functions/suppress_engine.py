@@ -49,19 +49,19 @@ def answer(
     from duckanon.engines.suppression.suppress import suppress
 
     layout = _layout(request, dimensions)
-    one = _problem(request, layout, cells.values, apriori.as_py() if apriori.is_valid else [])
-    found = suppress(one, progress=partial(progress, "suppress"))
+    problem = _problem(request, layout, cells.values, apriori.as_py() if apriori.is_valid else [])
+    suppression = suppress(problem, progress=partial(progress, "suppress"))
     there = len(layout.places)
-    if found.undecided.any():
+    if suppression.undecided.any():
         raise DuckanonError(
-            f"{counted(int(found.undecided.sum()), 'sensitive cell')} could not be shown to be protected, so nothing "
-            "is published: name fewer columns, or smaller tables in tables."
+            f"{counted(int(suppression.undecided.sum()), 'sensitive cell')} could not be shown to be protected, so "
+            "nothing is published: name fewer columns, or smaller tables in tables."
         )
-    suppressed = found.primary | found.secondary | one.closed
+    suppressed = suppression.primary | suppression.secondary | problem.closed
     status = np.full(there, "published", dtype=object)
     status[suppressed[:there]] = "secondary"
-    status[found.primary[:there]] = "primary"
-    lower, upper = _ends(one, suppressed, found, there, request.digits) if request.audit else _no_ends(there)
+    status[suppression.primary[:there]] = "primary"
+    lower, upper = _ends(problem, suppressed, suppression, there, request.digits) if request.audit else _no_ends(there)
     ends = {"status": pa.array(status, pa.string()), "lower": lower, "upper": upper}
     return struct(
         {name: one_list(values) for name, values in ends.items()}
@@ -73,18 +73,18 @@ def _layout(request: Suppress, dimensions: pa.Scalar) -> Layout:
     """The cells of all tables and their equations. Raises InvalidInput."""
     from duckanon.engines.suppression.system import Layout
 
-    made, kept = [], []
+    values, kept = [], []
     for crossed, value in zip(request.crossed, dimensions.values, strict=True):
         nodes = integers(value["tables"].values.field("node"))
         has = np.array(value["tables"].values.field("has").to_pylist(), dtype=bool)
-        made.append(_dimension(crossed.lists[0][-1], value["chains"].values, int(nodes.max()) + 1))
+        values.append(_dimension(crossed.lists[0][-1], value["chains"].values, int(nodes.max()) + 1))
         kept.append([np.unique(nodes[has[:, t]]) for t in range(has.shape[1])])
     tables = list(zip(*kept, strict=True))
     if sum(float(np.prod([float(len(nodes)) for nodes in table])) for table in tables) > _MOST_CELLS:
         raise InvalidInput(
             "The tables would have more than 1,000,000 cells: name fewer columns, or smaller tables in tables."
         )
-    return Layout.of(made, tables)
+    return Layout.of(values, tables)
 
 
 def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
@@ -93,7 +93,7 @@ def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
 
     leaf, node, hierarchy, level = (integers(chains.field(name)) for name in ("leaf", "node", "list", "level"))
     total = node[level == 0]
-    found = []
+    values = []
     for at in range(int(hierarchy.max()) + 1):
         mine = (hierarchy == at) & (level > 0)
         order = np.lexsort((level[mine], leaf[mine]))
@@ -108,8 +108,8 @@ def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
                 "name columns of which each value is part of one of the next wider column."
             )
         parents[parents == np.arange(nodes)] = -1
-        found.append(parents)
-    return Dimension.of(nodes, *found)
+        values.append(parents)
+    return Dimension.of(nodes, *values)
 
 
 def _problem(request: Suppress, layout: Layout, cells: pa.StructArray, apriori: Sequence[Mapping[str, Any]]) -> Problem:
@@ -195,19 +195,19 @@ def _decided(layout: Layout, units: Ints, apriori: Sequence[Mapping[str, Any]]) 
 def _rules(request: Suppress) -> list[Rule | Sliding]:
     from duckanon.engines.suppression.rules import Dominance, OfWidth, PPercent, Sliding, Threshold
 
-    found: dict[str, Rule] = {}
+    rules: dict[str, Rule] = {}
     if request.n is not None:
-        found["threshold"] = Threshold(request.n)
+        rules["threshold"] = Threshold(request.n)
     if request.p is not None and request.q is not None:
-        found["p%"] = PPercent(request.p, request.q)
+        rules["p%"] = PPercent(request.p, request.q)
     if request.contributors is not None and request.percent is not None:
-        found["dominance"] = Dominance(request.contributors, request.percent)
+        rules["dominance"] = Dominance(request.contributors, request.percent)
     fixed = [
         OfWidth(rule, request.widths[name]) if name in request.widths else rule
-        for name, rule in found.items()
+        for name, rule in rules.items()
         if name in request.widths or name not in request.sliding
     ]
-    return [*fixed, *(Sliding(found[name], percent) for name, percent in request.sliding.items())]
+    return [*fixed, *(Sliding(rules[name], percent) for name, percent in request.sliding.items())]
 
 
 def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:
@@ -220,16 +220,20 @@ def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:
     return [int(value) for value in found]
 
 
-def _ends(one: Problem, suppressed: Bools, found: Suppression, there: int, digits: int) -> tuple[pa.Array, pa.Array]:
+def _ends(
+    problem: Problem, suppressed: Bools, suppression: Suppression, there: int, digits: int
+) -> tuple[pa.Array, pa.Array]:
     """The intervals of the suppressed cells that the published table leaves; NULL for the others.
 
     In large systems they are what was attained, and NULL too for cells that are not sensitive.
     """
     from duckanon.engines.suppression.audit import Published, intervals
 
-    cells, low, high = found.cells, found.lower, found.upper
-    if found.exact.any() or not len(cells):
-        all_ = intervals(Published.of(one.table, suppressed, one.least, one.most), np.flatnonzero(suppressed).tolist())
+    cells, low, high = suppression.cells, suppression.lower, suppression.upper
+    if suppression.exact.any() or not len(cells):
+        all_ = intervals(
+            Published.of(problem.table, suppressed, problem.least, problem.most), np.flatnonzero(suppressed).tolist()
+        )
         cells, low, high = all_.cells, all_.lower, all_.upper
     ends, none = np.zeros((2, len(suppressed))), np.ones(len(suppressed), dtype=bool)
     ends[:, cells], none[cells] = np.array([low, high]) / 10**digits, False

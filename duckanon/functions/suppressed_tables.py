@@ -85,13 +85,13 @@ def place(nodes: Sequence[Sequence[str]], values: Mapping[str, Any]) -> Place:
 def above(lists: Hierarchies, node: Node) -> list[Node | None]:
     """The node of which one is a part, in each hierarchy of its dimension; None where it is in another."""
     names, values = node
-    shown, whole = dict(zip(names, values, strict=True)), {name for one in lists for name in one}
-    found: list[Node | None] = []
+    shown, whole = dict(zip(names, values, strict=True)), {name for texts in lists for name in texts}
+    nodes: list[Node | None] = []
     for one in lists:
         level = len(one) if set(names) == whole else len(names)
         inside = bool(names) and (set(names) == whole or names == one[:level])
-        found.append(place([one[: level - 1]], shown)[0] if inside else None)
-    return found
+        nodes.append(place([one[: level - 1]], shown)[0] if inside else None)
+    return nodes
 
 
 def level_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -114,8 +114,8 @@ def form(con: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str], 
             tuple(((name,),) for name in variables), (Margin("true", False, tuple((v,) for v in variables)),), {}
         )
     listed = ", ".join(map(identifier, named))
-    found = con.execute(f"SELECT DISTINCT {listed} FROM {relation}").fetchall()
-    return form_of(list(map(levels_of, found)), variables)
+    rows = con.execute(f"SELECT DISTINCT {listed} FROM {relation}").fetchall()
+    return form_of(list(map(levels_of, rows)), variables)
 
 
 def levels_of(row: Sequence[Any]) -> Levels:
@@ -165,27 +165,29 @@ def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bo
 
 def _groups(levels: Sequence[Levels]) -> list[list[int]]:
     """The lists of each dimension, by their numbers."""
-    if len({len(row) for row in levels}) != 1 or any(one is not None and one < 0 for row in levels for one in row):
+    if len({len(row) for row in levels}) != 1 or any(
+        number is not None and number < 0 for row in levels for number in row
+    ):
         raise _no_levels()
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     columns = list(zip(*levels, strict=True))
     for at, column in enumerate(columns):
         if any(column):
-            group = next((group for group in found if _in_one_dimension(columns[group[0]], column)), None)
+            group = next((group for group in groups if _in_one_dimension(columns[group[0]], column)), None)
             if group is None:
-                found.append([at])
+                groups.append([at])
             else:
                 group.append(at)
-    return found
+    return groups
 
 
-def _in_one_dimension(one: Levels, other: Levels) -> bool:
+def _in_one_dimension(levels: Levels, other: Levels) -> bool:
     """Whether two lists are hierarchies over one dimension, by their levels in all rows.
 
     Then they have their totals in the same rows, and another row is in one of them only, or a leaf of both.
     """
-    rows = list(zip(one, other, strict=True))
-    leaf = tuple(max(level or 0 for level in column) for column in (one, other))
+    rows = list(zip(levels, other, strict=True))
+    leaf = tuple(max(level or 0 for level in column) for column in (levels, other))
     return any((a is None) != (b is None) for a, b in rows) and all(
         (a == 0) == (b == 0) and (None in (a, b) or a == 0 or (a, b) == leaf) for a, b in rows
     )
@@ -227,11 +229,11 @@ def _lists(
 
 def _node(dimension: Hierarchies, levels: Sequence[int | None]) -> tuple[str, ...]:
     """The variables that identify a node with these levels in the lists of a dimension."""
-    if all(level == len(one) for level, one in zip(levels, dimension, strict=True)):
-        return tuple(dict.fromkeys(name for one in dimension for name in one))
+    if all(level == len(texts) for level, texts in zip(levels, dimension, strict=True)):
+        return tuple(dict.fromkeys(name for texts in dimension for name in texts))
     if not any(levels) and None not in levels:
         return ()
-    inside = [one[:level] for level, one in zip(levels, dimension, strict=True) if level]
+    inside = [texts[:level] for level, texts in zip(levels, dimension, strict=True) if level]
     if len(inside) != 1 or levels.count(None) != len(dimension) - 1:
         raise _no_levels()
     return inside[0]
@@ -244,8 +246,12 @@ def _no_levels() -> InvalidInput:
 
 
 def _are(levels: Levels) -> str:
-    tests = [f"{identifier(name)} IS NOT DISTINCT FROM {_sql(one)}" for name, one in zip(LEVELS, levels, strict=False)]
-    tests += [f"{identifier(BY_LEVEL)}[{at}] IS NOT DISTINCT FROM {_sql(one)}" for at, one in enumerate(levels[2:], 1)]
+    tests = [
+        f"{identifier(name)} IS NOT DISTINCT FROM {_sql(level)}" for name, level in zip(LEVELS, levels, strict=False)
+    ]
+    tests += [
+        f"{identifier(BY_LEVEL)}[{at}] IS NOT DISTINCT FROM {_sql(level)}" for at, level in enumerate(levels[2:], 1)
+    ]
     return " AND ".join(tests)
 
 

@@ -210,8 +210,8 @@ class TableBounds(Request):
     def query(self) -> str:
         described = [
             "(SELECT {'names': system.main.list(column_name), 'types': system.main.list(column_type)} "
-            f"FROM (DESCRIBE FROM system.main.query_table({literal(one.tbl or '')})))"
-            for one in self.tables
+            f"FROM (DESCRIBE FROM system.main.query_table({literal(table.tbl or '')})))"
+            for table in self.tables
         ]
         cells = [self._cells(at, table) for at, table in enumerate(self.tables)]
         levels = [self._levels(place) for place in range(len(self.variables))]
@@ -272,7 +272,7 @@ class TableBounds(Request):
         """The CTE of a variable's values, numbered in their order."""
         shown = [at for at, table in enumerate(self.tables) if place in self.places(table)]
         cells = [f"_dk_cells_{at}{f' WHERE a{place}' if self.tables[at].suppressed else ''}" for at in shown]
-        union = " UNION ".join(f"SELECT DISTINCT k{place} AS value FROM {one}" for one in cells)
+        union = " UNION ".join(f"SELECT DISTINCT k{place} AS value FROM {cell}" for cell in cells)
         return (
             f"_dk_levels_{place} AS MATERIALIZED (SELECT value, system.main.row_number() OVER "
             f"(ORDER BY value ASC NULLS LAST) - 1 AS code FROM ({union}))"
@@ -311,10 +311,10 @@ class TableBounds(Request):
         return list(zip(table.columns, self.places(table), strict=True))
 
 
-def _tables(given: object) -> tuple[PublishedTable, ...]:
-    if not isinstance(given, list) or not given:
+def _tables(value: object) -> tuple[PublishedTable, ...]:
+    if not isinstance(value, list) or not value:
         raise InvalidInput(f"tables is empty: give one published table at least, as in {_EXAMPLE}.")
-    found = tuple(PublishedTable.read(one, "tables") for one in given)
+    found = tuple(PublishedTable.read(one, "tables") for one in value)
     for one in found:
         if one.tbl is None:
             raise InvalidInput(f"A table has no tbl: name it, as in {_EXAMPLE}.")
@@ -350,26 +350,26 @@ def _check(request: TableBounds, described: list[dict[str, list[str]]]) -> None:
             _check_kind(found, name, kinds.setdefault(place, found.kind(name)))
 
 
-def _check_value(found: Table, name: str) -> None:
-    kind = found.kind(name)
+def _check_value(table: Table, name: str) -> None:
+    kind = table.kind(name)
     if not is_number(kind) and not is_text(kind) and kind != _UNTYPED:
         raise InvalidInput(
-            f'Column "{name}" of {found.name} is neither a number nor text and cannot be value: cast it to BIGINT, '
+            f'Column "{name}" of {table.name} is neither a number nor text and cannot be value: cast it to BIGINT, '
             "DOUBLE or DECIMAL."
         )
     if kind == "FLOAT":
         raise InvalidInput(
-            f'Column "{name}" of {found.name} is FLOAT, which is too short to tell fractions apart: compute it as '
+            f'Column "{name}" of {table.name} is FLOAT, which is too short to tell fractions apart: compute it as '
             "DOUBLE."
         )
 
 
-def _check_kind(found: Table, name: str, first: str) -> None:
+def _check_kind(table: Table, name: str, first: str) -> None:
     """DuckDB would cast one table's values to the other's type, and quote the one that cannot be cast."""
-    kinds = {found.kind(name), first}
+    kinds = {table.kind(name), first}
     if len(kinds) > 1 and _UNTYPED not in kinds and not all(map(is_number, kinds)):
         raise InvalidInput(
-            f'Column "{name}" of {found.name} has another type than in a table before it: cast it to '
+            f'Column "{name}" of {table.name} has another type than in a table before it: cast it to '
             f"{plain_type(first)}."
         )
 
@@ -449,32 +449,32 @@ def _released(
     """What a table tells: one or several parts of it."""
     from duckanon.engines.tables.released import counts, shares
 
-    name, given = table.tbl or "", len(table.given)
+    name, count = table.tbl or "", len(table.given)
     if table.suppressed is not None:
         return _margins(name, places, cells)
     if table.max_deviation is not None:
         return [_perturbed(name, places, cells, table.max_deviation, sizes)]
-    if not given:
+    if not count:
         return [counts(name, places, cells.codes, cells.numbers, base=table.base)]
     numbers = cells.numbers
     if table.digits is None and cells.double:
         numbers = _fractions(name, cells, total)
-    return [shares(name, places[given:], places[:given], cells.codes, numbers, digits=table.digits)]
+    return [shares(name, places[count:], places[:count], cells.codes, numbers, digits=table.digits)]
 
 
 def _margins(name: str, places: Sequence[int], cells: Cells) -> list[Any]:
     """The margins of a suppressed table: cells identified by the same variables. No hidden cell is empty."""
     from duckanon.engines.tables.released import UNBOUNDED, counts
 
-    found = []
+    margins = []
     patterns, of = np.unique(cells.codes >= 0, axis=0, return_inverse=True)
     for number, by in enumerate(patterns):
         at = np.flatnonzero(of.reshape(-1) == number)
         scope = [place for place, used in zip(places, by.tolist(), strict=True) if used]
         if scope:
             numbers = [cells.numbers[one] for one in at.tolist()]
-            found.append(counts(name, scope, cells.codes[at][:, by], numbers, within=(1, UNBOUNDED)))
-    return found
+            margins.append(counts(name, scope, cells.codes[at][:, by], numbers, within=(1, UNBOUNDED)))
+    return margins
 
 
 def _perturbed(name: str, places: Sequence[int], cells: Cells, most: int, sizes: Sequence[int]) -> Any:

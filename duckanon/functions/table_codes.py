@@ -57,7 +57,7 @@ def with_levels(
     names: Sequence[str], sizes: Sequence[int], places: Iterable[Sequence[int]], tables: Sequence[Cells]
 ) -> Coded:
     """The same where each level of a column of codes is a variable. Raises InvalidInput for codes without a place."""
-    found = _Levels(list(names), list(sizes))
+    levels = _Levels(list(names), list(sizes))
     own = [list(place) for place in places]
     used: dict[tuple[int, Codes], set[str | None]] = {}
     for where, cells in zip(own, tables, strict=True):
@@ -67,11 +67,11 @@ def with_levels(
     made_places, made_cells = [], []
     for where, cells in zip(own, tables, strict=True):
         for tree in cells.trees:
-            more, cells = found.expanded(tree, where[tree.at], cells, used[where[tree.at], tree.lines])
+            more, cells = levels.expanded(tree, where[tree.at], cells, used[where[tree.at], tree.lines])
             where = [*where, *more]
         made_places.append(where)
         made_cells.append(cells)
-    return Coded(tuple(found.names), tuple(found.sizes), made_places, made_cells)
+    return Coded(tuple(levels.names), tuple(levels.sizes), made_places, made_cells)
 
 
 class _Levels:
@@ -89,7 +89,7 @@ class _Levels:
         rows: dict[int, list[list[int]]] = {-1: [[-1] * (len(more) + 1)]}
         for label, level, _, chain in leveled.nodes:
             if level and label in number:
-                own = [-1 if one is None else labels[at].index(one) for at, one in enumerate(chain[:-1])]
+                own = [-1 if text is None else labels[at].index(text) for at, text in enumerate(chain[:-1])]
                 last = -1 if chain[-1] is None else number[label]
                 rows.setdefault(number[label], []).append([*own, last])
         codes, at = [], []
@@ -102,7 +102,7 @@ class _Levels:
                 codes.append([*values[: tree.at], last, *values[tree.at + 1 :], *own])
                 at.append(cell)
         whole = np.array(codes, dtype=np.int64).reshape(len(codes), cells.codes.shape[1] + len(more))
-        numbers, texts = [cells.numbers[one] for one in at], [cells.texts[one] for one in at]
+        numbers, texts = [cells.numbers[number] for number in at], [cells.texts[one] for one in at]
         return more, replace(cells, codes=whole, numbers=numbers, texts=texts)
 
     def _of(self, tree: Tree, place: int, used: set[str | None]) -> tuple[Leveled, list[int]]:

@@ -49,14 +49,14 @@ class TableDesigns(Request):
     merge: tuple[int, ...]
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
+    def read(cls, arguments: Mapping[str, Any]) -> Self:
+        asked = cls.checked(arguments)
         names = asked["variables"]
         if len(names) < 2:
             raise InvalidInput("variables must name two columns or more: one for the rows and one for the columns.")
         if len(names) > 16:
             raise InvalidInput("variables names more than 16 columns, whose designs are too many: leave some out.")
-        asked |= {one: _among(asked[one], names, one) for one in ("fixed_rows", "fixed_cols", "merge")}
+        asked |= {text: _among(asked[text], names, text) for text in ("fixed_rows", "fixed_cols", "merge")}
         for place in asked["fixed_cols"]:
             if place in asked["fixed_rows"]:
                 raise InvalidInput(
@@ -101,10 +101,10 @@ def _among(named: Sequence[str], variables: Sequence[str], argument: str) -> tup
 
 
 def check_table(request: TableDesigns, names: list[str], types: list[str]) -> None:
-    found = Table(request.tbl, names, types)
-    found.has([*request.variables, *([request.count] if request.count else [])])
+    table = Table(request.tbl, names, types)
+    table.has([*request.variables, *([request.count] if request.count else [])])
     if request.count:
-        found.number(request.count, "count", "BIGINT")
+        table.number(request.count, "count", "BIGINT")
 
 
 def _designs(progress: Progress, request: TableDesigns, cells: pa.Scalar) -> pa.Array:

@@ -119,11 +119,11 @@ class Instance:
         """The names of the functions that it has. To list them takes DuckDB 25 ms, as it lists its own, too."""
         if self._is_new:
             return set()
-        found = self._con.execute(
+        con = self._con.execute(
             "SELECT function_name FROM system.main.duckdb_functions() "
             "WHERE system.main.starts_with(function_name, '_dk_')"
         )
-        return {name for (name,) in found.fetchall()}
+        return {name for (name,) in con.fetchall()}
 
     @property
     def is_complete(self) -> bool:
@@ -200,10 +200,10 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
     name = columns[0][0].as_py()
     called = functions()[name]
     try:
-        given = [_python(column[0]) for column in columns[1:]]
-        place: Mapping[str, Any] = given.pop(0) if called.asks_policy else {}
-        given[:1] = given[0] if given else []
-        arguments: Mapping[str, Any] = dict(zip((argument.name for argument in called.arguments), given, strict=True))
+        values = [_python(column[0]) for column in columns[1:]]
+        place: Mapping[str, Any] = values.pop(0) if called.asks_policy else {}
+        values[:1] = values[0] if values else []
+        arguments: Mapping[str, Any] = dict(zip((argument.name for argument in called.arguments), values, strict=True))
         unit = _AskedUnit(privacy_unit, place)
         if called.asks_policy:
             arguments = unit.without_owner(from_policy(name, arguments, unit.column))
@@ -224,10 +224,10 @@ class _AskedUnit:
 
     def column(self, table: str) -> str | None:
         """The column of the unit by the policy of a table; None where there is none."""
-        found = self.privacy_unit(table, self.place)
-        if found is not None and found.records:
-            self.tables[table] = found.records
-        return None if found is None else found.name
+        unit_column = self.privacy_unit(table, self.place)
+        if unit_column is not None and unit_column.records:
+            self.tables[table] = unit_column.records
+        return None if unit_column is None else unit_column.name
 
     def without_owner(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments, by which no owner that was looked up is released."""
@@ -266,8 +266,8 @@ def _python(value: Any) -> Any:
 
 
 def _identity(con: duckdb.DuckDBPyConnection) -> str:
-    ((found,),) = con.execute("SELECT system.main._dk_instance(true)").fetchall()
-    return str(found)
+    ((value,),) = con.execute("SELECT system.main._dk_instance(true)").fetchall()
+    return str(value)
 
 
 def _asked_by(row: pa.ChunkedArray, request: type[Request] | None) -> Flag | None:
@@ -292,8 +292,8 @@ def register_check(on: Instance, name: str, check: Callable[..., None], request:
 
     def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
-            given = _fields(row, request)
-            check(**{field: one.as_py() if isinstance(one, pa.Scalar) else one for field, one in given.items()})
+            fields = _fields(row, request)
+            check(**{field: one.as_py() if isinstance(one, pa.Scalar) else one for field, one in fields.items()})
         except _TOLD as error:
             return pa.array([_said(error)])
         return pa.array([None], pa.string())
@@ -337,9 +337,9 @@ def _answering(
             fields = _fields(row, request)
             with working_for(current() or _asked_by(row, request)):
                 check()
-                found, problem = compute(**fields), None
+                value, problem = compute(**fields), None
         except _TOLD as error:
-            found, problem = pa.nulls(1), _said(error)
-        return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])
+            value, problem = pa.nulls(1), _said(error)
+        return pa.StructArray.from_arrays([value, pa.array([problem], pa.string())], [field, "problem"])
 
     return answer
