@@ -104,8 +104,8 @@ def admit(text: str) -> Statement:
     if "\0" in text or not _is_unicode(text):
         raise UnsupportedQuery("The statement holds characters that are no text: write it in plain Unicode.")
     about = _ABOUT.fullmatch(text)
-    found = _parsed(text) if about is None else _about(about[1].upper(), about[2])
-    return replace(found, text=text)
+    statement = _parsed(text) if about is None else _about(about[1].upper(), about[2])
+    return replace(statement, text=text)
 
 
 # A query comes after these words, or, but for EXPLAIN, the name of a table.
@@ -127,9 +127,9 @@ def _about(word: str, rest: str) -> Statement:
     if kind is Kind.DESCRIBE and listed in ("", "TABLES", "ALL TABLES", "DATABASES"):
         return Statement(Kind.TABLES, exp.Null(), listed=listed or "ALL TABLES")
     if kind is not None and (kind is not Kind.EXPLAIN or _QUERY.match(rest)):
-        found = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
-        if found.kind is Kind.QUERY:
-            return Statement(kind, exp.Null(), found.query, readings=found.readings)
+        statement = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
+        if statement.kind is Kind.QUERY:
+            return Statement(kind, exp.Null(), statement.query, readings=statement.readings)
     asked = _TABLE_INFO.fullmatch(rest)
     if word == "PRAGMA" and asked is not None:
         return _parsed(f"FROM pragma_table_info({asked[1]})")
@@ -159,15 +159,15 @@ def _parsed(text: str) -> Statement:
         _refuse(text)
     try:
         kinds = kinds_of(tree)
-        for one in nodes_of(tree, exp.Fetch) if exp.Fetch in kinds else ():
-            _as_limit(one)
-        found = _kind(tree if kinds.isdisjoint(PIVOTS) else pivots(tree))
+        for node in nodes_of(tree, exp.Fetch) if exp.Fetch in kinds else ():
+            _as_limit(node)
+        statement = _kind(tree if kinds.isdisjoint(PIVOTS) else pivots(tree))
     except UnsupportedQuery as no:
         let_quote(no, quote(written, no.about, ()))
         raise
-    if found is None:
+    if statement is None:
         _refuse(text, tree)
-    return replace(found, readings=readings)
+    return replace(statement, readings=readings)
 
 
 def _refuse(text: str, tree: Node | None = None) -> NoReturn:
@@ -297,10 +297,10 @@ _CLAUSES = {"locks": "FOR UPDATE", "when": "AT", "rows_from": "ROWS FROM", "matc
 
 def _without(node: Node) -> None:
     """Raises UnsupportedQuery for a part of a query that the guard does not know."""
-    given = {name.rstrip("_"): value for name, value in node.args.items() if value}
+    values = {name.rstrip("_"): value for name, value in node.args.items() if value}
     unknown = (parts for kind, parts in _UNKNOWN.items() if isinstance(node, kind))
-    for part in (one for parts in unknown for one in parts if one in given):
-        found = given[part][0] if isinstance(given[part], list) else given[part]
+    for part in (part for parts in unknown for part in parts if part in values):
+        found = values[part][0] if isinstance(values[part], list) else values[part]
         # (sqlglot does not write FOR UPDATE in DuckDB's dialect.)
         quoted = None if part == "locks" else found if isinstance(found, ROOT) else node
         clause = _CLAUSES.get(part, part.upper())
@@ -313,7 +313,7 @@ def _only(node: Node, *names: str) -> bool:
 
 
 def _create(tree: Node) -> Statement:
-    properties = [type(one).__name__ for one in getattr(tree.args.get("properties"), "expressions", [])]
+    properties = [type(value).__name__ for value in getattr(tree.args.get("properties"), "expressions", [])]
     query, kind = tree.args.get("expression"), tree.args.get("kind")
     # A view may name its columns.
     named = kind == "VIEW" and isinstance(tree.this, exp.Schema)

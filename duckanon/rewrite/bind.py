@@ -218,23 +218,23 @@ class _Guarded(Binder):
         if written.schema == metadata.SCHEMA and written.object in metadata.VIEWS:
             put(node, exp.Subquery(this=metadata.VIEWS[written.object](self._catalog), alias=alias))
             return
-        found = self._catalog.find(written, place.home)
-        if found is None and written.object in metadata.FUNCTIONS and (written.catalog, written.schema) in _THEIRS:
+        table_name = self._catalog.find(written, place.home)
+        if table_name is None and written.object in metadata.FUNCTIONS and (written.catalog, written.schema) in _THEIRS:
             put(node, exp.Subquery(this=metadata.FUNCTIONS[written.object](self._catalog), alias=alias))
             return
-        if found is None:
+        if table_name is None:
             raise self._refusal(node, NOT_SEEN)
-        view = self._catalog.views.get(found) or self._catalog.behind.get(found)
-        if found in self._catalog.protected:
+        view = self._catalog.views.get(table_name) or self._catalog.behind.get(table_name)
+        if table_name in self._catalog.protected:
             if place.home is not None and place.home.reads_closed:
                 raise self._refusal(node, "The statement reads a view over a protected table: ask the table itself.")
-            becomes(node, full_name(self._path(found)), alias)
-            self._bound.protected.append((found, node))
+            becomes(node, full_name(self._path(table_name)), alias)
+            self._bound.protected.append((table_name, node))
         elif isinstance(view, View):
-            self._view(node, found, view, alias, place)
+            self._view(node, table_name, view, alias, place)
         else:
-            becomes(node, full_name(self._path(found)), alias)
-            self._bound.tables.add(found)
+            becomes(node, full_name(self._path(table_name)), alias)
+            self._bound.tables.add(table_name)
 
     def _path(self, name: TableName) -> tuple[str, str, str]:
         stored = self._catalog.stored(name)
@@ -316,16 +316,16 @@ class _Guarded(Binder):
         source = trees[0].args.get(FROM) if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
         found = None if source is None else source.this
         plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
-        plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}
-        plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
+        plain = plain and {text for text, _ in given(trees[0])} <= {"expressions", "from", "from_"}
+        plain = plain and {text for text, _ in given(found)} <= {"this", "db", "catalog"}
         name = self._catalog.find(named(found), home) if plain else None
         if name is None or not self._catalog.is_seen(name):
             raise UnsupportedQuery(NOT_SEEN)
         return name
 
     def _macro(self, call: Node, *, is_table: bool) -> Macro | None:
-        found = self._catalog.definitions.get(fold(str(call.name)))
-        return found if found is not None and found.is_table == is_table else None
+        macro = self._catalog.definitions.get(fold(str(call.name)))
+        return macro if macro is not None and macro.is_table == is_table else None
 
     def expands(self, node: Node, place: Place) -> bool:
         macro = self._macro(node, is_table=False) if isinstance(node, exp.Anonymous) else None
@@ -372,12 +372,19 @@ class BoundTables:
         if not node.db:
             return None
         name = named(node)
-        stored, is_protected = self._catalog.stored(name), any(name.may_be(one) for one in self._catalog.protected)
+        stored, is_protected = (
+            self._catalog.stored(name),
+            any(name.may_be(table_name) for table_name in self._catalog.protected),
+        )
         return Table(name, None, is_protected) if stored is None else Table.of(name, stored, protected=is_protected)
 
     def mentioned(self, text: str) -> list[Table]:
         folded = fold(text)
-        return [Table(one, None, protected=True) for one in sorted(self._catalog.protected) if one.object in folded]
+        return [
+            Table(table_name, None, protected=True)
+            for table_name in sorted(self._catalog.protected)
+            if table_name.object in folded
+        ]
 
     def function_reads(self, node: Node, queries: Sequence[Relation]) -> Opaque:
         texts = [

@@ -59,7 +59,7 @@ class Schema:
 
     def is_protected(self, name: TableName) -> bool:
         """Whether a name is, or could be, that of a protected table."""
-        return self.protected is None or any(name.may_be(one) for one in self.protected)
+        return self.protected is None or any(name.may_be(table_name) for table_name in self.protected)
 
     def table(self, name: TableName) -> tuple[TableName, Stored] | None:
         """The full name and the table that a name means; None if it means none or could mean several."""
@@ -134,8 +134,8 @@ class _Known(Binder):
         # A name is looked up in the view's own schema, then in the default one, then anywhere if it is unique.
         home = NOWHERE if place.home is None else TableName(place.home.catalog, place.home.schema, "")
         places = (written.within(home), written.within(schema.home), written)
-        known = next((one for one in map(schema.table, places) if one is not None), None)
-        view = next((one for one in map(schema.view, places) if one is not None), None)
+        known = next((table_names for table_names in map(schema.table, places) if table_names is not None), None)
+        view = next((table_names for table_names in map(schema.view, places) if table_names is not None), None)
         if view is not None and (known is None or known[0] == view[0]):
             return self._view(*view, place)
         if known is not None:
@@ -179,8 +179,8 @@ class _Known(Binder):
         plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
         if name in ("query", "query_table") and not plain:
             # A text that is computed may name any protected table.
-            reads += [Table(one, None, protected=True) for one in sorted(schema.protected or ())]
-        reads += [one for text in texts for one in schema.mentioned(text)]
+            reads += [Table(table_name, None, protected=True) for table_name in sorted(schema.protected or ())]
+        reads += [table for text in texts for table in schema.mentioned(text)]
         return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
 
     def _released(self, node: Node) -> Opaque:
@@ -188,7 +188,7 @@ class _Known(Binder):
         within = [
             one.expression for one in nodes_of(node, exp.PropertyEQ, exp.Kwarg) if fold(one.this.name) == "within"
         ]
-        names = [part.name for one in within for part in nodes_of(one, exp.Literal, exp.Column)]
+        names = [part.name for value in within for part in nodes_of(value, exp.Literal, exp.Column)]
         reads = [read for name in names for read in self._schema.mentioned(name)]
         return Opaque("an earlier release is shown as it is" if reads else "", tuple(reads))
 
@@ -196,5 +196,5 @@ class _Known(Binder):
 def _only(known: Mapping[TableName, T], name: TableName) -> tuple[TableName, T] | None:
     if name in known:
         return name, known[name]
-    found = [(full, one) for full, one in known.items() if name.may_be(full)]
-    return found[0] if len(found) == 1 else None
+    table_names = [(full, one) for full, one in known.items() if name.may_be(full)]
+    return table_names[0] if len(table_names) == 1 else None

@@ -56,25 +56,25 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog,
         raise UnsupportedQuery(f"An analyst cannot call {function} here: ask the steward for a release.")
     arguments: dict[str, Node] = {}
     order = [fold(name) for name in parameters]
-    for place, given in enumerate(node.this.expressions):
-        if isinstance(given, exp.PropertyEQ | exp.Kwarg | exp.EQ) and isinstance(
-            given.this, exp.Identifier | exp.Column | exp.Var
+    for place, expression in enumerate(node.this.expressions):
+        if isinstance(expression, exp.PropertyEQ | exp.Kwarg | exp.EQ) and isinstance(
+            expression.this, exp.Identifier | exp.Column | exp.Var
         ):
-            name, value = fold(given.this.name), given.expression
+            name, value = fold(expression.this.name), expression.expression
         elif place < len(order):
-            name, value = order[place], given
+            name, value = order[place], expression
         else:
-            name, value = "", given
+            name, value = "", expression
         if name not in order or name in arguments or not is_constant(value):
             raise UnsupportedQuery(
                 f"{function} takes constants for its arguments, each once and under a name it knows: look at the call."
             )
         arguments[name] = value
-    for one in known.arguments:
-        if one.sql and not isinstance(arguments.get(one.name, exp.Null()), exp.Null):
+    for argument in known.arguments:
+        if argument.sql and not isinstance(arguments.get(argument.name, exp.Null()), exp.Null):
             raise UnsupportedQuery(
-                f"An analyst's call of {function} cannot give {one.name}, which name tables: ask the steward for a "
-                "release."
+                f"An analyst's call of {function} cannot give {argument.name}, which name tables: ask the steward for "
+                "a release."
             )
     tables = {}
     for name in sorted(known.tables):
@@ -84,7 +84,7 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog,
         tables[name] = _table(function, value, catalog, home)
     # What is refused of a protected table names the whole call that is answered.
     is_answered = catalog.protected.keys().isdisjoint(tables.values())
-    if is_answered and any(one not in arguments for one in known.needed):
+    if is_answered and any(text not in arguments for text in known.needed):
         raise UnsupportedQuery(known.usage)
     return Call(function, node, arguments, tables)
 
@@ -110,23 +110,23 @@ def _table(function: str, value: Node, catalog: Catalog, home: Home | None) -> T
         written = TableName.of(value.this) if isinstance(value, exp.Literal) and value.is_string else None
     except ValueError:
         written = None
-    found = None if written is None else catalog.find(written, home)
-    if found is None or not catalog.is_seen(found):
+    table_name = None if written is None else catalog.find(written, home)
+    if table_name is None or not catalog.is_seen(table_name):
         raise UnsupportedQuery(
             f"{function} is called on something that is no table to be seen here: look at its name, or ask the steward "
             "to open it."
         )
-    if found not in catalog.protected and found not in catalog.tables:
+    if table_name not in catalog.protected and table_name not in catalog.tables:
         raise UnsupportedQuery(
             f"{function} is called on a view, behind which the guard cannot look there: make a temporary table of it."
         )
-    return found
+    return table_name
 
 
 def qualify(call: Call, paths: Mapping[TableName, tuple[str, str, str]]) -> str:
     """Write full names into the call's node, and return its SQL."""
-    for name, found in call.tables.items():
-        call.arguments[name].replace(exp.Literal.string(quoted(paths[found])))
+    for name, table in call.tables.items():
+        call.arguments[name].replace(exp.Literal.string(quoted(paths[table])))
     return written(call.node)
 
 

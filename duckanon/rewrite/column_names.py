@@ -31,7 +31,7 @@ _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.PropertyEQ)
 def text(item: Node) -> str:
     """A query of an item alone, with the windows that it may name."""
     windows = item.parent.args.get("windows") if isinstance(item.parent, exp.Select) else None
-    alone = exp.Select(expressions=[item.copy()], windows=[one.copy() for one in windows or []])
+    alone = exp.Select(expressions=[item.copy()], windows=[window.copy() for window in windows or []])
     return str(alone.sql(DIALECT, comments=False, normalize_functions=False))
 
 

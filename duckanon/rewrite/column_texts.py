@@ -13,7 +13,7 @@ _TYPE = re.compile(r"(?:DATE|INTERVAL|TIMESTAMP(?: WITH TIME ZONE|_S|_MS|_NS)?)(
 
 def has_texts(types: Sequence[str]) -> bool:
     """Whether columns of these types, as DuckDB writes them, are ones that `with_texts` changes."""
-    return any(_TYPE.fullmatch(one) for one in types)
+    return any(_TYPE.fullmatch(kind) for kind in types)
 
 
 def with_texts(query: str, types: Sequence[str]) -> str:
@@ -30,10 +30,10 @@ def with_texts(query: str, types: Sequence[str]) -> str:
 
 
 def _shown(name: str, kind: str) -> str:
-    found = _TYPE.fullmatch(kind)
-    if found is None:
+    match = _TYPE.fullmatch(kind)
+    if match is None:
         return name
     # As a timestamp of microseconds, which are all that clients know.
-    several = found[1] or ""
+    several = match[1] or ""
     moment = f"CAST({name} AS TIMESTAMP{several})" if kind.startswith("TIMESTAMP_NS") else name
     return f"CAST({moment} AS VARCHAR{several})"

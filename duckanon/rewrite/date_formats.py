@@ -37,19 +37,19 @@ PATTERNS = "YYYY, MM, DD, HH24, HH12, MI, SS, MS, US and AM"
 
 def _tokens(form: str) -> Iterator[tuple[str, str]]:
     """The patterns of a format in upper case, each with its own text, and what stands between. Raises NotOfFormat."""
-    for found in _TOKEN.finditer(form):
-        if found[1]:
-            yield found[1].upper(), found[1]
-        elif found[3] and found[3].isalpha():
+    for match in _TOKEN.finditer(form):
+        if match[1]:
+            yield match[1].upper(), match[1]
+        elif match[3] and match[3].isalpha():
             raise NotOfFormat
         else:
-            yield "", found[2] or found[3] or ""
+            yield "", match[2] or match[3] or ""
 
 
 def read(text: str, form: str) -> datetime:
     """The time that a text says by a format. Raises NotOfFormat for another format, or a text that is not one of it."""
-    found = re.fullmatch(_expression(list(_tokens(form))), text.strip(), re.ASCII)
-    said = {} if found is None else {name: value for name, value in found.groupdict().items() if value is not None}
+    match = re.fullmatch(_expression(list(_tokens(form))), text.strip(), re.ASCII)
+    said = {} if match is None else {name: value for name, value in match.groupdict().items() if value is not None}
     if "year" not in said:
         raise NotOfFormat
     year, month, day = (int(said.get(name, "1")) for name in ("year", "month", "day"))
@@ -63,7 +63,7 @@ def read(text: str, form: str) -> datetime:
 def _expression(tokens: list[tuple[str, str]]) -> str:
     """The regular expression of a format. Numbers that follow each other directly have all their digits."""
     patterns = [pattern for pattern, _ in tokens if pattern]
-    groups = re.findall(r"<(\w+)>", "".join(_PATTERNS[one][0] for one in patterns))
+    groups = re.findall(r"<(\w+)>", "".join(_PATTERNS[pattern][0] for pattern in patterns))
     if len(set(groups)) < len(groups):
         raise NotOfFormat
     parts: list[str] = []

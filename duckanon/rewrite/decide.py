@@ -112,13 +112,17 @@ def _written_plainly(bound: Bound, catalog: Catalog) -> set[Any]:
             if not kinds.isdisjoint(about):
                 write(bound.query, catalog)
                 kinds = kinds_of(bound.query)
-        read = [(named(one), one) for one in nodes_of(bound.query, exp.Table)]
-        bound.protected = [(name, one) for name, one in read if name in catalog.protected]
+        read = [(named(node), node) for node in nodes_of(bound.query, exp.Table)]
+        bound.protected = [(name, value) for name, value in read if name in catalog.protected]
     return kinds
 
 
 def _staged(query: Node, catalog: Catalog) -> None:
-    units = {fold(one) for each in catalog.protected.values() if (one := each.policy.privacy_unit) is not None}
+    units = {
+        fold(privacy_unit)
+        for each in catalog.protected.values()
+        if (privacy_unit := each.policy.privacy_unit) is not None
+    }
     staging(query, lambda node: named(node) in catalog.protected, units)
 
 

@@ -107,7 +107,7 @@ class Decision:
     @property
     def noisy(self) -> tuple[tuple[int, float], ...]:
         """The columns of the result that are counts and sums with noise: positions and widths, as of the steps."""
-        return tuple(one for step in self.steps for one in step.noisy)
+        return tuple(pair for step in self.steps for pair in step.noisy)
 
     @property
     def note(self) -> str | None:

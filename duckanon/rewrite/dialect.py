@@ -141,19 +141,19 @@ class _Parser(DuckDB.Parser):  # type: ignore[misc,valid-type]
     }
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
-        start, found = self._index, super()._parse_types(*args, **kwargs)
-        if isinstance(found, exp.DataType):
-            found.meta[_WHOLE] = _source(self, start, self._index)
-        return found
+        start, types = self._index, super()._parse_types(*args, **kwargs)
+        if isinstance(types, exp.DataType):
+            types.meta[_WHOLE] = _source(self, start, self._index)
+        return types
 
     def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
-        start, found = self._index, super()._parse_interval(*args, **kwargs)
-        if isinstance(found, exp.Interval) and isinstance(found.this, exp.Literal):
+        start, interval = self._index, super()._parse_interval(*args, **kwargs)
+        if isinstance(interval, exp.Interval) and isinstance(interval.this, exp.Literal):
             text = _source(self, start, self._index)
             if text[:8].upper() == "INTERVAL":
-                found.meta[_WHOLE] = text
-            _keep_whole(found, [token.text for token in self._tokens[start : self._index]])
-        return found
+                interval.meta[_WHOLE] = text
+            _keep_whole(interval, [token.text for token in self._tokens[start : self._index]])
+        return interval
 
     def _parse_lambda(self, *args: Any, **kwargs: Any) -> Any:
         start, found = self._index, super()._parse_lambda(*args, **kwargs)
@@ -174,23 +174,23 @@ class _Generator(DuckDB.Generator):  # type: ignore[misc,valid-type]
 
     def _named(self, node: Any, text: str) -> str:
         """A function under the name and with the unit with which it was written."""
-        name, unit = (node.meta.get(one) if isinstance(node, _FUNCTIONS) else None for one in (_NAME, _UNIT))
+        name, unit = (node.meta.get(text) if isinstance(node, _FUNCTIONS) else None for text in (_NAME, _UNIT))
         if unit:
             text = _FIRST.sub(lambda _: str(unit), text, count=1)
         if isinstance(node, _WORDS):
             return text.lower() if node.this is None else text
         if not name:
             return text
-        found = _CALL.match(text)
+        match = _CALL.match(text)
         if isinstance(node, exp.If | exp.Mod):
-            parts = (node.args.get(one) for one in ("this", "expression", "true", "false"))
+            parts = (node.args.get(text) for text in ("this", "expression", "true", "false"))
             return f"{name}({', '.join(self.sql(part) for part in parts if part is not None)})"
-        return text if found is None else f"{name}{text[found.end() :]}"
+        return text if match is None else f"{name}{text[match.end() :]}"
 
     def lambda_sql(self, expression: Any, arrow_sep: str = "->", wrap: bool = True) -> str:
         if expression.meta.get(_NAME) != "->":
             return str(super().lambda_sql(expression, arrow_sep, wrap))
-        names = ", ".join(self.sql(one) for one in expression.expressions)
+        names = ", ".join(self.sql(value) for value in expression.expressions)
         return f"{f'({names})' if len(expression.expressions) != 1 else names} -> {self.sql(expression, 'this')}"
 
     def pow_sql(self, expression: Any) -> str:
@@ -206,7 +206,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[misc,valid-type]
         return str(self.binary(expression, "^@"))
 
     def between_sql(self, expression: Any) -> str:
-        parts = (self.sql(expression, one) for one in ("this", "low", "high"))
+        parts = (self.sql(expression, text) for text in ("this", "low", "high"))
         word = " SYMMETRIC" if expression.args.get("symmetric") else ""
         this, low, high = parts
         return f"{this} BETWEEN{word} {low} AND {high}"
@@ -285,7 +285,7 @@ def reading(text: str, query: Node, *, is_within: bool = False) -> Reading:
 def _query_in(text: str) -> str:
     """The query in a statement that creates something from it, or inserts it."""
     depth, opened = 0, len(text)
-    words = [(one.text.upper(), one) for one in sqlglot.tokenize(text, read=DIALECT)]
+    words = [(token.text.upper(), token) for token in sqlglot.tokenize(text, read=DIALECT)]
     is_create = bool(words) and words[0][0] == "CREATE"
     for word, token in words:
         is_name = token.token_type.name == "IDENTIFIER"

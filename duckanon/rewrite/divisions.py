@@ -17,12 +17,12 @@ def without_failing(query: Node) -> None:
 
     A statement over noisy numbers was charged for when it runs, and whether one of them is 0 is chance.
     """
-    divisors = [one.expression for one in nodes_of(query, exp.IntDiv | exp.Mod)]
+    divisors = [node.expression for node in nodes_of(query, exp.IntDiv | exp.Mod)]
     divisors += [
-        one.expressions[1]
-        for one in nodes_of(query, exp.Anonymous)
-        if one.name.lower() in _FUNCTIONS and len(one.expressions) == 2
+        node.expressions[1]
+        for node in nodes_of(query, exp.Anonymous)
+        if node.name.lower() in _FUNCTIONS and len(node.expressions) == 2
     ]
-    for divisor in sorted(divisors, key=lambda one: -one.depth):  # A divisor within another one is replaced first.
+    for divisor in sorted(divisors, key=lambda item: -item.depth):  # A divisor within another one is replaced first.
         if not isinstance(divisor, exp.Literal) or divisor.name.strip("0.") == "":
             divisor.replace(exp.Nullif(this=divisor.copy(), expression=exp.Literal.number(0)))

@@ -39,7 +39,9 @@ def is_empty(query: Node) -> bool:
     where = query.args.get("where")
     # An aggregate without rows has a row.
     shown = [expression.this if isinstance(expression, exp.Alias) else expression for expression in query.expressions]
-    return where is not None and _is_false(where.this) and all(isinstance(one, exp.Star | exp.Column) for one in shown)
+    return (
+        where is not None and _is_false(where.this) and all(isinstance(value, exp.Star | exp.Column) for value in shown)
+    )
 
 
 def _is_false(condition: Node) -> bool:
@@ -48,8 +50,8 @@ def _is_false(condition: Node) -> bool:
     if isinstance(condition, exp.And):
         return _is_false(condition.this) or _is_false(condition.expression)
     if isinstance(condition, exp.EQ):
-        one, other = _number(condition.this), _number(condition.expression)
-        return one is not None and other is not None and one != other
+        number, other = _number(condition.this), _number(condition.expression)
+        return number is not None and other is not None and number != other
     return isinstance(condition, exp.Boolean) and condition.this is False
 
 
@@ -72,13 +74,13 @@ def empty(bound: Bound, catalog: Catalog) -> None:
 
 def _without_ends(query: Node) -> None:
     """Let `low(x)` and `high(x)`, which DuckDB does not have, be an x of the type that they have."""
-    for one in nodes_of(query, exp.Anonymous):
-        if name_of(one) not in _ENDS or len(one.expressions) != 1:
+    for node in nodes_of(query, exp.Anonymous):
+        if name_of(node) not in _ENDS or len(node.expressions) != 1:
             continue
-        found: Node = exp.Paren(this=_as_end(one.expressions[0], one.find_ancestor(exp.Select)))
-        if isinstance(one.parent, exp.Select) and one.arg_key == "expressions":
-            found = exp.alias_(found, f"{name_of(one)}({default_name(one.expressions[0])})", quoted=True)
-        one.replace(found)
+        found: Node = exp.Paren(this=_as_end(node.expressions[0], node.find_ancestor(exp.Select)))
+        if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+            found = exp.alias_(found, f"{name_of(node)}({default_name(node.expressions[0])})", quoted=True)
+        node.replace(found)
 
 
 def _as_end(of: Node, select: Node | None) -> Node:
@@ -90,10 +92,10 @@ def _as_end(of: Node, select: Node | None) -> Node:
     if isinstance(of, exp.Column) and not of.table:
         of = named.get(fold(of.name), of)
     # (A copy in parentheses, so that a sum by itself can be replaced.)
-    found: Node = exp.Paren(this=copied(of))
-    for total in list(found.find_all(exp.Sum)):
+    node: Node = exp.Paren(this=copied(of))
+    for total in list(node.find_all(exp.Sum)):
         total.replace(exp.Cast(this=copied(total), to=parsed_type("DOUBLE")))
-    return found
+    return node
 
 
 def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:

@@ -43,7 +43,9 @@ def instead(name: str) -> str:
     """What may be done, as the end of a sentence. name: folded."""
     other = _OTHERS.get(name)
     if other is None:
-        alike = [one for one in get_close_matches(name, FUNCTIONS, 1, _ALIKE) if one.isidentifier() and one[0] != "_"]
+        alike = [
+            text for text in get_close_matches(name, FUNCTIONS, 1, _ALIKE) if text.isidentifier() and text[0] != "_"
+        ]
         other = next((f"{one}(...)" for one in alike), None)
     return "leave it out, or ask the steward." if other is None else f"write {other}."
 

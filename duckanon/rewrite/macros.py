@@ -30,8 +30,8 @@ def body(macro: Macro) -> tuple[Node, Reading]:
     if not isinstance(tree, exp.Query) or bool(nodes_of(tree, exp.Placeholder, exp.Parameter)):
         raise _unclear(macro)
     # A lambda's variable would hide a parameter of the same name.
-    given = {fold(expression.name) for each in nodes_of(tree, exp.Lambda) for expression in each.expressions}
-    if given & set(macro.parameters):
+    folds = {fold(expression.name) for each in nodes_of(tree, exp.Lambda) for expression in each.expressions}
+    if folds & set(macro.parameters):
         raise _unclear(macro)
     read = reading(text, tree)
     return known(tree), read
@@ -39,17 +39,17 @@ def body(macro: Macro) -> tuple[Node, Reading]:
 
 def arguments(macro: Macro, call: Sequence[Node]) -> Mapping[str, Node]:
     """The arguments of a call, by parameter. Raises UnsupportedQuery unless each parameter has one."""
-    plain = not any(isinstance(one, exp.PropertyEQ | exp.Kwarg | exp.Alias | exp.Star) for one in call)
+    plain = not any(isinstance(value, exp.PropertyEQ | exp.Kwarg | exp.Alias | exp.Star) for value in call)
     if len(call) != len(macro.parameters) or not plain:
         raise UnsupportedQuery(f"The macro {macro.name} takes {len(macro.parameters)} arguments, in their order.")
     return dict(zip(macro.parameters, call, strict=True))
 
 
-def filled(tree: Node, given: Mapping[str, Node]) -> Node:
+def filled(tree: Node, nodes: Mapping[str, Node]) -> Node:
     """The definition with its parameters replaced by arguments."""
-    for one in nodes_of(tree, exp.Column):
-        if not one.table and not isinstance(one.this, exp.Star) and fold(one.name) in given:
-            one.replace(exp.Paren(this=copied(given[fold(one.name)])))
+    for node in nodes_of(tree, exp.Column):
+        if not node.table and not isinstance(node.this, exp.Star) and fold(node.name) in nodes:
+            node.replace(exp.Paren(this=copied(nodes[fold(node.name)])))
     return tree
 
 

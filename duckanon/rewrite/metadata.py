@@ -51,7 +51,7 @@ def columns(catalog: Catalog) -> Node:
 
 def schemata(catalog: Catalog) -> Node:
     """The query in place of information_schema.schemata."""
-    return _rows(_SCHEMATA, [{"catalog_name": one, "schema_name": schema} for one, schema in _schemas(catalog)])
+    return _rows(_SCHEMATA, [{"catalog_name": text, "schema_name": schema} for text, schema in _schemas(catalog)])
 
 
 def duckdb_tables(catalog: Catalog) -> Node:
@@ -91,19 +91,21 @@ def duckdb_columns(catalog: Catalog) -> Node:
 
 def duckdb_schemas(catalog: Catalog) -> Node:
     """The query in place of DuckDB's function duckdb_schemas."""
-    return _rows(_DUCKDB_SCHEMAS, [{"database_name": one, "schema_name": schema} for one, schema in _schemas(catalog)])
+    return _rows(
+        _DUCKDB_SCHEMAS, [{"database_name": text, "schema_name": schema} for text, schema in _schemas(catalog)]
+    )
 
 
 def duckdb_databases(catalog: Catalog) -> Node:
     """The query in place of DuckDB's function duckdb_databases."""
-    found = dict.fromkeys(one for one, _ in _schemas(catalog))
-    return _rows(_DUCKDB_DATABASES, [{"database_name": one, "internal": one == "temp"} for one in found])
+    found = dict.fromkeys(text for text, _ in _schemas(catalog))
+    return _rows(_DUCKDB_DATABASES, [{"database_name": text, "internal": text == "temp"} for text in found])
 
 
 def databases(catalog: Catalog) -> Node:
     """The query in place of SHOW DATABASES."""
-    found = dict.fromkeys(one for one, _ in _schemas(catalog) if one != "temp")
-    return _rows({"database_name": "VARCHAR"}, [{"database_name": one} for one in found])
+    found = dict.fromkeys(text for text, _ in _schemas(catalog) if text != "temp")
+    return _rows({"database_name": "VARCHAR"}, [{"database_name": text} for text in found])
 
 
 def all_tables(catalog: Catalog) -> Node:
@@ -136,11 +138,11 @@ def table_info(catalog: Catalog, name: TableName) -> Node:
 
 def names(catalog: Catalog) -> Node:
     """The query in place of SHOW TABLES: names, with their schema if they are not found without it."""
-    found = {
+    texts = {
         one.path[2] if catalog.find(TableName("", "", one.name.object)) == one.name else f"{one.path[1]}.{one.path[2]}"
         for one in _seen(catalog)
     }
-    return _rows({"name": "VARCHAR"}, [{"name": one} for one in sorted(found)])
+    return _rows({"name": "VARCHAR"}, [{"name": text} for text in sorted(texts)])
 
 
 def labels(catalog: Catalog) -> list[str]:
@@ -178,11 +180,11 @@ def _seen(catalog: Catalog) -> list[_Seen]:
         found.append(_Seen(name, stored.path, _TEMPORARY if stored.temporary else "BASE TABLE", stored.columns))
     for name, view in catalog.views.items():
         found.append(_Seen(name, view.path, "VIEW", _shown(view.types, catalog, name)))
-    for name, one in catalog.protected.items():
-        path = one.stored.path if one.stored is not None else (name.catalog, name.schema, name.object)
-        kinds = one.stored.columns if one.stored is not None else {}
+    for name, protected in catalog.protected.items():
+        path = protected.stored.path if protected.stored is not None else (name.catalog, name.schema, name.object)
+        kinds = protected.stored.columns if protected.stored is not None else {}
         found.append(_Seen(name, path, "PROTECTED", _shown(kinds, catalog, name)))
-    return sorted(found, key=lambda one: (one.path[1], one.path[2], one.name))
+    return sorted(found, key=lambda item: (item.path[1], item.path[2], item.name))
 
 
 def _shown(kinds: Mapping[str, str], catalog: Catalog, name: TableName) -> dict[str, str]:
@@ -197,7 +199,7 @@ def _all_columns(catalog: Catalog) -> Iterator[tuple[_Seen, int, str, str]]:
 
 def _schemas(catalog: Catalog) -> list[tuple[str, str]]:
     """The databases and schemas of what may be seen, and those in which names are looked up."""
-    own = [(one, schema) for one, schema in catalog.search if one not in ("system", "temp")]
+    own = [(text, schema) for text, schema in catalog.search if text not in ("system", "temp")]
     return sorted({one.path[:2] for one in _seen(catalog)} | set(own))
 
 
@@ -229,15 +231,15 @@ def _listed(texts: object) -> _Sql:
 
 def _rows(header: Mapping[str, str], rows: Sequence[_Row]) -> Node:
     """A query for rows of constants. header: the columns and their types; what a row does not give is NULL."""
-    given = [name for name in header if any(name in row for row in rows)]
-    values = ", ".join("(" + ", ".join(_literal(row.get(name)) for name in given) + ")" for row in rows)
+    texts = [name for name in header if any(name in row for row in rows)]
+    values = ", ".join("(" + ", ".join(_literal(row.get(name)) for name in texts) + ")" for row in rows)
     shown = ", ".join(
-        f"CAST({_quoted(name) if name in given else 'NULL'} AS {kind}) AS {_quoted(name)}"
+        f"CAST({_quoted(name) if name in texts else 'NULL'} AS {kind}) AS {_quoted(name)}"
         for name, kind in header.items()
     )
-    source = f"FROM (VALUES {values}) AS _dk_seen({', '.join(map(_quoted, given))})" if rows else "WHERE false"
+    source = f"FROM (VALUES {values}) AS _dk_seen({', '.join(map(_quoted, texts))})" if rows else "WHERE false"
     # Sorted by the columns that have values.
-    order = f" ORDER BY {', '.join(_quoted(one) for one in given)}" if given else ""
+    order = f" ORDER BY {', '.join(_quoted(text) for text in texts)}" if texts else ""
     return sqlglot.parse_one(f"SELECT {shown} {source}{order}", read=DIALECT)
 
 

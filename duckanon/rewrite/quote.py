@@ -54,9 +54,9 @@ def not_answered(part: str | None, reason: str) -> str:
 def remember(written: Node, copy: Node) -> list[Node]:
     """Mark the nodes of a copied query that the guard may change. Returns what was written there, by mark."""
     origins: list[Node] = []
-    for one, other in zip(nodes_of(written, *_RESOLVED), nodes_of(copy, *_RESOLVED), strict=True):
+    for node, other in zip(nodes_of(written, *_RESOLVED), nodes_of(copy, *_RESOLVED), strict=True):
         other.meta[_ORIGIN] = len(origins)
-        origins.append(one)
+        origins.append(node)
     return origins
 
 
@@ -108,12 +108,12 @@ def _as_written(node: Node, origins: Sequence[Node]) -> Node:
 
 def _outermost(node: Node) -> list[Node]:
     """The nodes below a node that remember what was written, without those inside of others."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for value in node.args.values():
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, ROOT):
-                found += [one] if _ORIGIN in one.meta else _outermost(one)
-    return found
+                nodes += [one] if _ORIGIN in one.meta else _outermost(one)
+    return nodes
 
 
 # --- the text ---------------------------------------------------------------------------------------------------------
@@ -121,12 +121,12 @@ def _outermost(node: Node) -> list[Node]:
 
 def _found(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> str | None:
     """The text of a node: as sqlglot writes it, or else the least piece that it reads as this node."""
-    wanted = [one for one, _, _ in _tokens(node.sql(DIALECT, comments=False))]
-    known = [one for one, _, _ in tokens]
+    wanted = [pair for pair, _, _ in _tokens(node.sql(DIALECT, comments=False))]
+    known = [pair for pair, _, _ in tokens]
     for at in range(len(known) - len(wanted) + 1):
         if wanted and known[at : at + len(wanted)] == wanted:
             return text[tokens[at][1] : tokens[at + len(wanted) - 1][2]]
-    return next((one for one in _pieces(text, tokens, node) if _parsed(one, node) == node), None)
+    return next((piece for piece in _pieces(text, tokens, node) if _parsed(piece, node) == node), None)
 
 
 def _pieces(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> Iterator[str]:

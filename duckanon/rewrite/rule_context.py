@@ -199,14 +199,14 @@ class RuleContext:
         """Whether a subquery reads open tables and answers alone, and no column of the queries around it."""
         read = nodes_of(part, exp.Table)
         are_open = all(one.args.get("db") and named(one) not in self.catalog.protected for one in read)
-        return are_open and all(self.outer_column(one) is None for one in nodes_of(part, exp.Select))
+        return are_open and all(self.outer_column(node) is None for node in nodes_of(part, exp.Select))
 
     def outer_column(self, part: Node) -> Node | None:
         """The first column in a subquery that is not its own but one of the queries around it; None if it has none."""
         around = part.find_ancestor(exp.Select)
         if around is None:
             return None
-        inside = {id(one) for query in queries_in(part) for one in nodes_of(query, ROOT)}
+        inside = {id(node) for query in queries_in(part) for node in nodes_of(query, ROOT)}
         for column in part.find_all(exp.Column, bfs=False):
             if id(column) in inside or isinstance(column.this, exp.Star):
                 continue
@@ -248,7 +248,7 @@ class RuleContext:
         try:
             return findings(resolver.alone(query, place))
         except (TooComplex, RecursionError):
-            read = dict.fromkeys(named(one) for one in nodes_of(query, exp.Table))
+            read = dict.fromkeys(named(node) for node in nodes_of(query, exp.Table))
             return [
                 Unknown(table=name, tables=(name,), node=query, reason="the query is too complex to be followed")
                 for name in read
@@ -299,8 +299,8 @@ class RuleContext:
         united = isinstance(node.parent, exp.SetOperation) and by.args.get("order")
         self.put(node, exp.Subquery(this=by) if united else by)
         self.bound.query = pruned(self.bound.query)
-        read = {id(one) for one in nodes_of(self.bound.query, exp.Table)}
-        self.reads = [(name, one) for name, one in self.reads if id(one) in read]
+        read = {id(node) for node in nodes_of(self.bound.query, exp.Table)}
+        self.reads = [(name, value) for name, value in self.reads if id(value) in read]
 
     def policy(self, name: TableName) -> Policy:
         return self.protected(name).policy
@@ -339,9 +339,10 @@ class RuleContext:
 
     def names(self, table: TableName, node: Node, roles: Sequence[Role]) -> list[str]:
         """The names that DuckDB gives to a result's columns: a bare column has the table's own spelling."""
-        stored = {fold(one): one for one in self.columns(table)}
+        stored = {fold(column): column for column in self.columns(table)}
         bare = [
-            isinstance(one, exp.Column) and not isinstance(one.this, exp.Star) for one in written_columns(node, roles)
+            isinstance(written_column, exp.Column) and not isinstance(written_column.this, exp.Star)
+            for written_column in written_columns(node, roles)
         ]
         return [
             stored.get(role.expr.name, role.name)
@@ -384,8 +385,8 @@ def has(names: object, column: str) -> bool:
 def pruned(query: Node) -> Node:
     """The query without common table expressions that nothing reads."""
     while True:
-        read = {fold(one.name) for one in nodes_of(query, exp.Table) if not one.db}
-        idle = [one for one in nodes_of(query, exp.CTE) if fold(one.alias) not in read]
+        read = {fold(node.name) for node in nodes_of(query, exp.Table) if not node.db}
+        idle = [node for node in nodes_of(query, exp.CTE) if fold(node.alias) not in read]
         if not idle:
             return query
         for one in idle:

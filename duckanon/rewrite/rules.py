@@ -47,7 +47,7 @@ def _narrow(context: RuleContext, node: Node) -> None:
     whole = copied(node)
     for part in ("alias", "joins"):
         whole.set(part, None)
-    labels = [exp.Literal.string(one) for one in metadata.labels(context.catalog)]
+    labels = [exp.Literal.string(label) for label in metadata.labels(context.catalog)]
     seen = exp.In(this=exp.column("tbl"), expressions=labels or [exp.Null()])
     holder = exp.Subquery(this=exp.select("*").from_(whole).where(seen))
     holder.set("alias", alias or exp.TableAlias(this=exp.to_identifier("privacy_ledger")))
@@ -73,17 +73,19 @@ def group_size_queries(context: RuleContext) -> None:
 
     Where there is no such release, `aggregate_queries` says why groups that are privacy units have no answer.
     """
-    for found in context.found(GroupSizes):
-        policy = context.policy(found.table)
-        if None not in (policy.unit, policy.max_size) or not _are_units(context, found):
-            context.settle([found], found.node)
+    for group_sizes in context.found(GroupSizes):
+        policy = context.policy(group_sizes.table)
+        if None not in (policy.unit, policy.max_size) or not _are_units(context, group_sizes):
+            context.settle([group_sizes], group_sizes.node)
 
 
-def _are_units(context: RuleContext, found: GroupSizes) -> bool:
+def _are_units(context: RuleContext, group_sizes: GroupSizes) -> bool:
     """Whether groups are of one privacy unit each."""
-    tables = {source.number: source.relation.name for source in found.sources if isinstance(source.relation, Table)}
-    columns = [(tables.get(one.source), one.name) for one in found.unit if isinstance(one, Column)]
-    units = {name: fold(one.policy.privacy_unit or "") for name, one in context.catalog.protected.items()}
+    tables = {
+        source.number: source.relation.name for source in group_sizes.sources if isinstance(source.relation, Table)
+    }
+    columns = [(tables.get(column.source), column.name) for column in group_sizes.unit if isinstance(column, Column)]
+    units = {name: fold(protected.policy.privacy_unit or "") for name, protected in context.catalog.protected.items()}
     return any(name is not None and units.get(name) == column for name, column in columns)
 
 
@@ -93,8 +95,8 @@ def conditional_tables(context: RuleContext) -> None:
     They are of numbers of records. Those of sums are quotients of statistics: `aggregate_queries` says why not.
     """
     together: dict[int, list[Conditional]] = {}
-    for found in context.found(Conditional):
-        together.setdefault(id(found.node), []).append(found)
+    for conditional in context.found(Conditional):
+        together.setdefault(id(conditional.node), []).append(conditional)
     for shares in together.values():
         if all(share.weight is None for share in shares):
             context.settle(shares, shares[0].node)
@@ -120,7 +122,7 @@ def _is_compared_with_records(context: RuleContext, part: Node) -> bool:
     if not isinstance(where, exp.Where):
         return False
     read = {id(node) for _, node in context.reads}
-    return any(id(one) in read for one in sources(where.parent))
+    return any(id(source) in read for source in sources(where.parent))
 
 
 def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
@@ -133,7 +135,7 @@ def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
     }
     if isinstance(part.parent, exp.CTE):
         name = fold(part.parent.alias)
-        places = [one for one in nodes_of(context.bound.query, exp.Table) if not one.db and fold(one.name) == name]
+        places = [node for node in nodes_of(context.bound.query, exp.Table) if not node.db and fold(node.name) == name]
     else:
         places = [part.parent] if isinstance(part.parent, exp.Subquery) else []
     around = [
@@ -141,9 +143,9 @@ def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
     ]
     return any(
         query is not None
-        and any(id(other) in read for other in sources(query) if other is not one)
+        and any(id(other) in read for other in sources(query) if other is not value)
         and numbers & {fold(column.name) for column in _compared(query)}
-        for one, query in around
+        for value, query in around
     )
 
 
@@ -194,7 +196,7 @@ def aggregate_queries(context: RuleContext) -> None:
 
 def _is_asked(query: Node) -> bool:
     """Whether a SELECT itself groups, or computes an aggregate or a window anywhere."""
-    rest = [part for part in (query.args.get(one) for one in ("having", "qualify", "order")) if part is not None]
+    rest = [part for part in (query.args.get(text) for text in ("having", "qualify", "order")) if part is not None]
     computed = any(True for part in rest for _ in aggregates_of(part))
     return aggregates_itself(query) or computed or bool(nodes_of(query, exp.Window))
 
@@ -204,10 +206,10 @@ def _looked_up(context: RuleContext, part: Node, outer: Node) -> str | None:
 
     outer: a column of that row in it. Returns why there are none, else None.
     """
-    found = context.decorrelated(part)
-    if found is None:
+    pair = context.decorrelated(part)
+    if pair is None:
         return context.not_answered(_comparison(outer), _CORRELATED)
-    lookup, grouped = found
+    lookup, grouped = pair
     take_back = context.tried(part, lookup)
     if context.releases.follows(context, grouped):
         return None
@@ -226,8 +228,8 @@ _CORRELATED = (
 
 def _comparison(column: Node) -> Node:
     """The comparison in which a column stands; the column itself if it stands in none."""
-    found = column.find_ancestor(exp.Predicate, exp.Select)
-    return found if isinstance(found, exp.Predicate) else column
+    predicate = column.find_ancestor(exp.Predicate, exp.Select)
+    return predicate if isinstance(predicate, exp.Predicate) else column
 
 
 _ADDED = (
@@ -244,7 +246,7 @@ def aggregates_over_joins(context: RuleContext) -> None:
     for part in nodes_of(context.bound.query, exp.Select):
         if within(part, context.bound.query) and aggregates_itself(part):
             read = [(name, node) for name, node in context.reads if within(node, part)]
-            places = [at for at, one in enumerate(sources(part)) if any(within(node, one) for _, node in read)]
+            places = [at for at, source in enumerate(sources(part)) if any(within(node, source) for _, node in read)]
             if len(read) == 1 and len(places) == 1 and (len(sources(part)) > 1 or queries_in(part)):
                 _count_first(context, part, read[0][0], places[0])
 
@@ -254,7 +256,7 @@ def _count_first(context: RuleContext, part: Node, name: TableName, place: int) 
         columns = _columns_of(context, sources(part)[place], name)
         around, inner = aggregated_first(part, place, columns, _others(context, part, place))
     except NotFollowed as no:
-        if len(sources(part)) == 1 and any(one[0] == Aggregates.shown for one in context.reasons):
+        if len(sources(part)) == 1 and any(reason[0] == Aggregates.shown for reason in context.reasons):
             return
         reason = context.not_answered(no.part or part, str(no))
     else:
@@ -271,7 +273,7 @@ def _count_first(context: RuleContext, part: Node, name: TableName, place: int) 
     if any(kind == Aggregates.shown and why in context.last_reasons for kind, _, why in context.reasons):
         return
     # This reason replaces the earlier one, which only says that there are several sources.
-    context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
+    context.reasons = [reason for reason in context.reasons if reason[0] != Aggregates.shown]
     context.reasons.append((Aggregates.shown, name, reason))
 
 
@@ -306,7 +308,7 @@ def _columns_of(context: RuleContext, source: Node, name: TableName) -> dict[str
     """The columns of a source that reads a protected table, as stored, by folded name. Raises NotFollowed."""
     query = source.this if isinstance(source, exp.Subquery) else None
     if isinstance(source, exp.Table) or (query is not None and _shows_all(query)):
-        return {fold(one): one for one in context.columns(name)}
+        return {fold(column): column for column in context.columns(name)}
     if (
         not isinstance(query, exp.Select)
         or query.is_star
@@ -329,7 +331,9 @@ def _others(context: RuleContext, part: Node, place: int) -> dict[str, bool]:
             shown: dict[str, bool] = {}
             if isinstance(source, exp.Table):
                 types = context.types(named(source))
-                shown = {fold(one): is_exact(types.get(fold(one), "")) for one in context.columns(named(source))}
+                shown = {
+                    fold(column): is_exact(types.get(fold(column), "")) for column in context.columns(named(source))
+                }
             elif isinstance(source.this, exp.Select):
                 shown = {fold(expression.alias_or_name): False for expression in source.this.expressions}
             # Two sources may have a column of one name.
@@ -343,13 +347,17 @@ def listed_values(context: RuleContext) -> None:
     A query around such a query, which counts its rows, say, is computed from these values.
     """
     for query in list(context.parts()):
-        reads = [one for one in context.reads if within(one[1], query)]
+        reads = [table_names for table_names in context.reads if within(table_names[1], query)]
         if len(reads) == 1 and _is_read_as_rows(context, query) and _shows_values(query):
             ((name, node),) = reads
-            reader = next((one for one in (query, *map(_projection, sources(query))) if _is_source(one, node)), None)
+            reader = next(
+                (value for value in (query, *map(_projection, sources(query))) if _is_source(value, node)), None
+            )
             if reader is not None:
                 try:
-                    columns = SourceColumns(reader, node, {fold(one): one for one in context.columns(name)}).used()
+                    columns = SourceColumns(
+                        reader, node, {fold(column): column for column in context.columns(name)}
+                    ).used()
                 except NotFollowed:
                     continue
                 context.releases.listed(context, name, columns, node, around=query is not context.bound.query)
@@ -369,7 +377,7 @@ def _is_read_as_rows(context: RuleContext, query: Node) -> bool:
 
 
 def _is_source(query: Node | None, node: Node) -> bool:
-    return query is not None and any(node is one for one in sources(query))
+    return query is not None and any(node is source for source in sources(query))
 
 
 def _projection(source: Node) -> Node | None:
@@ -378,7 +386,7 @@ def _projection(source: Node) -> Node | None:
     plain = isinstance(query, exp.Select) and all(
         isinstance(expression.unalias(), exp.Column) for expression in query.expressions
     )
-    return query if plain and {one for one, _ in given(query)} <= {"expressions", "from", "from_", "where"} else None
+    return query if plain and {text for text, _ in given(query)} <= {"expressions", "from", "from_", "where"} else None
 
 
 def _shows_values(query: Node) -> bool:
@@ -389,9 +397,11 @@ def _shows_values(query: Node) -> bool:
     once = group is not None or (distinct is not None and not distinct.args.get("on"))
     if not once or nodes_of(query, exp.Window):
         return False
-    if any(queries_in(one) for name, one in given(query) if name not in ("from", "from_") and isinstance(one, ROOT)):
+    if any(
+        queries_in(value) for name, value in given(query) if name not in ("from", "from_") and isinstance(value, ROOT)
+    ):
         return False
-    parts = [*query.expressions, *(query.args.get(one) for one in ("having", "order"))]
+    parts = [*query.expressions, *(query.args.get(text) for text in ("having", "order"))]
     return not any(True for part in parts if part is not None for _ in aggregates_of(part))
 
 
@@ -401,7 +411,7 @@ def record_reads(context: RuleContext) -> None:
         if any(name == found.table for name, _ in context.reads):
             # The table of `persons AS p(a)` is no part of the text by itself.
             part = _part_that_shows(context, found.node or context.bound.query)
-            typos = [fold(one.name) for one in nodes_of(part, exp.Anonymous) if is_like_an_aggregate(fold(one.name))]
+            typos = [fold(node.name) for node in nodes_of(part, exp.Anonymous) if is_like_an_aggregate(fold(node.name))]
             protected = f"Records of {context.label(found.table)} are protected."
             plain = context.not_answered(part, not_called(typos[0]) if typos else protected)
             said = (why for kind, table, why in context.reasons if table == found.table and kind == Aggregates.shown)
@@ -411,14 +421,14 @@ def record_reads(context: RuleContext) -> None:
 
 def _part_that_shows(context: RuleContext, node: Node) -> Node:
     """The first column of a SELECT that shows protected records; all of the SELECT if none does by itself."""
-    for one in node.expressions if isinstance(node, exp.Select) else ():
+    for expression in node.expressions if isinstance(node, exp.Select) else ():
         alone = copied(node)
         for clause in ("having", "qualify", "order", "group", "distinct"):
             alone.set(clause, None)
-        alone.set("expressions", [copied(one)])
+        alone.set("expressions", [copied(expression)])
         reads = context.recognised(alone, node)
         if any(isinstance(found, RecordReads) and found.columns for found in reads):
-            return one.unalias()
+            return expression.unalias()
     return node
 
 
@@ -438,9 +448,9 @@ def _shortest(reasons: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
     What is said of shares as a whole is left to the rule that computes them otherwise, if it quotes a part.
     """
-    of_parts = (one for one in reasons if one[1].startswith("`"))
+    of_parts = (reason for reason in reasons if reason[1].startswith("`"))
     kind, reason = next(of_parts, reasons[0]) if reasons[0][0] == Conditional.shown else reasons[0]
-    same = [one for _, one in reasons if one.rpartition("` ")[2] == reason.rpartition("` ")[2]]
+    same = [text for _, text in reasons if text.rpartition("` ")[2] == reason.rpartition("` ")[2]]
     return kind, min(same, key=len)
 
 

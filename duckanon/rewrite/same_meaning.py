@@ -34,8 +34,8 @@ def difference(text: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> s
         return text
     written = text.encode()
     whole = 0, len(written)
-    found = _different(one["statements"], other["statements"], whole)
-    return None if found is None else written[found[0] : found[0] + found[1]].decode(errors="ignore").strip()
+    pair = _different(one["statements"], other["statements"], whole)
+    return None if pair is None else written[pair[0] : pair[0] + pair[1]].decode(errors="ignore").strip()
 
 
 def _different(one: Any, other: Any, at: tuple[int, int]) -> tuple[int, int] | None:
@@ -52,7 +52,7 @@ def _different(one: Any, other: Any, at: tuple[int, int]) -> tuple[int, int] | N
         parts = list(zip(one, other, strict=True))
     else:
         return None if one == other else at
-    return next((found for mine, theirs in parts if (found := _different(mine, theirs, at)) is not None), None)
+    return next((pair for mine, theirs in parts if (pair := _different(mine, theirs, at)) is not None), None)
 
 
 def _place(node: Mapping[str, Any], at: tuple[int, int]) -> tuple[int, int]:
@@ -76,13 +76,13 @@ def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
 def _unsigned(operand: Any) -> Any:
     """An operand, or several, without a plus before a number: to DuckDB that is a call of the function +."""
     if isinstance(operand, list):
-        return [_unsigned(one) for one in operand]
+        return [_unsigned(value) for value in operand]
     if not isinstance(operand, dict) or operand.get("function_name") != "+":
         return operand
-    given = [one.get("expression", one) for one in operand.get("arguments") or operand.get("children") or []]
-    literal = given[0].get("literal") if len(given) == 1 and given[0].get("class") == "CONSTANT" else None
+    values = [one.get("expression", one) for one in operand.get("arguments") or operand.get("children") or []]
+    literal = values[0].get("literal") if len(values) == 1 and values[0].get("class") == "CONSTANT" else None
     is_number = isinstance(literal, dict) and literal.get("kind") != "STRING"
-    return {**given[0], "alias": operand.get("alias", "")} if is_number else operand
+    return {**values[0], "alias": operand.get("alias", "")} if is_number else operand
 
 
 def _function(node: dict[str, Any]) -> dict[str, Any]:
@@ -90,10 +90,13 @@ def _function(node: dict[str, Any]) -> dict[str, Any]:
     if name == "list_value" and node.get("schema") in ("", "main") and not node.get("filter"):
         parts = node.get("children", [one.get("expression") for one in node.get("arguments") or []])
         return {"class": "FUNCTION", _LIST: node.get("alias", ""), "children": parts}
-    given = node.get("arguments")
-    if isinstance(given, list):
-        given = [{**one, "expression": _unsigned(one["expression"])} if "expression" in one else one for one in given]
-        node = {**node, "arguments": given}
+    values = node.get("arguments")
+    if isinstance(values, list):
+        values = [
+            {**value, "expression": _unsigned(value["expression"])} if "expression" in value else value
+            for value in values
+        ]
+        node = {**node, "arguments": values}
     return {**node, "function_name": _ONE_NAME.get(name, name)}
 
 
@@ -103,7 +106,7 @@ def _type(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _column(node: dict[str, Any]) -> dict[str, Any]:
-    names = [str(one) for one in node.get("column_names") or []]
+    names = [str(value) for value in node.get("column_names") or []]
     is_value = len(names) == 1 and names[0].lower() in _VALUES
     return {**node, "column_names": [names[0].lower()]} if is_value else node
 

@@ -26,9 +26,9 @@ def looks_up_values(text: str, answers: Collection[TableName]) -> bool:
     it has.
     """
     query = sqlglot.parse_one(text, read=DIALECT)
-    several = [one for one in nodes_of(query, exp.Subquery) if _is_value(one) and not _has_one_row(one.this)]
+    several = [node for node in nodes_of(query, exp.Subquery) if _is_value(node) and not _has_one_row(node.this)]
     unknown = _reading(query, answers)
-    return bool(several) and not any(_reads(one, answers, unknown) for one in several)
+    return bool(several) and not any(_reads(value, answers, unknown) for value in several)
 
 
 def _is_value(subquery: Node) -> bool:
@@ -48,11 +48,11 @@ def _has_one_row(query: Node) -> bool:
 
 def _reading(query: Node, answers: Collection[TableName]) -> set[str]:
     """The folded names in WITH of what reads the answers, directly or not."""
-    found: set[str] = set()
+    texts: set[str] = set()
     ctes = nodes_of(query, exp.CTE)
-    while new := {fold(cte.alias) for cte in ctes if _reads(cte.this, answers, found)} - found:
-        found |= new
-    return found
+    while new := {fold(cte.alias) for cte in ctes if _reads(cte.this, answers, texts)} - texts:
+        texts |= new
+    return texts
 
 
 def _reads(part: Node, answers: Collection[TableName], unknown: Collection[str]) -> bool:

@@ -29,12 +29,12 @@ class Statement:
 
         Case is ignored. If the name is not used, it is the statement's first line.
         """
-        lines = [line for one, line in self.words if one.lower() == word.lower()]
+        lines = [line for text, line in self.words if text.lower() == word.lower()]
         return lines[min(nth, len(lines) - 1)] if lines else self.line
 
     def mentions(self, word: str) -> bool:
         """Whether a name or a text in it contains the word."""
-        return any(word.lower() in one.lower() for one, _ in self.words)
+        return any(word.lower() in text.lower() for text, _ in self.words)
 
 
 def statements(text: str) -> Iterator[Statement]:

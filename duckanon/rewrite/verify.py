@@ -110,7 +110,7 @@ def _entries(node: Any) -> Iterable[dict[str, Any]]:
 def _bare(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: _bare(value) for key, value in node.items() if key not in _PLACES}
-    return [_bare(one) for one in node] if isinstance(node, list) else node
+    return [_bare(value) for value in node] if isinstance(node, list) else node
 
 
 def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool:

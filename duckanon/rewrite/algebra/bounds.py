@@ -203,7 +203,7 @@ class _Reader:
     def _computed(self, expr: Expr) -> Bounded:
         match expr:
             case Arithmetic("*"):
-                factors = sorted(map(self.number, _factors(expr)), key=lambda one: one.sql)
+                factors = sorted(map(self.number, _factors(expr)), key=lambda item: item.sql)
                 return reduce(_product, factors)
             case Arithmetic("/", left, right):
                 return _quotient(self.number(left), self.number(right))
@@ -220,7 +220,7 @@ class _Reader:
             at = _added(_as_timestamp(self.of(of)), 1, _constant(micros, Fraction(1), kind=TIMESTAMP))
             return replace(at, kind=TIMESTAMP)
         self._check_days(expr)
-        terms = [(sign, self.of(one)) for sign, one in _terms(expr, 1)]
+        terms = [(sign, self.of(expression)) for sign, expression in _terms(expr, 1)]
         days = sum(sign for sign, one in terms if one.kind == DATE)
         kinds = {one.kind for _, one in terms}
         if kinds & {TIMESTAMP, ZONED}:
@@ -229,20 +229,22 @@ class _Reader:
             raise NotBounded("Dates are subtracted from each other, or moved by whole days: nothing else is added")
         step = grid([one.step for _, one in terms if one.low or one.high])
         offset = sum((sign * one.least for sign, one in terms if one.constant), Fraction(0)) / step
-        moving = sorted(((sign, one) for sign, one in terms if not one.constant), key=lambda one: (-one[0], one[1].sql))
-        found = _constant(int(offset), step)
+        moving = sorted(
+            ((sign, one) for sign, one in terms if not one.constant), key=lambda item: (-item[0], item[1].sql)
+        )
+        constant = _constant(int(offset), step)
         for sign, one in moving:
-            found = _added(found, sign, _in_steps(one, step))
+            constant = _added(constant, sign, _in_steps(one, step))
         scales = [one.scale for _, one in terms]
-        scale = None if None in scales else max(one or 0 for one in scales)
-        return replace(found, scale=scale, kind=DATE if days else NUMBER)
+        scale = None if None in scales else max(scale or 0 for scale in scales)
+        return replace(constant, scale=scale, kind=DATE if days else NUMBER)
 
     def _check_days(self, expr: Expr) -> None:
         """Raises NotBounded for a number that DuckDB does not add to a DATE: it is wider than an INTEGER."""
         if not isinstance(expr, Arithmetic) or expr.operator not in ("+", "-"):
             return
         if moved_by(expr, self._leaves.today) is None:
-            kinds = {self.of(one).kind: one for one in (expr.left, expr.right)}
+            kinds = {self.of(expression).kind: expression for expression in (expr.left, expr.right)}
             if kinds.keys() == {DATE, NUMBER} and own_kind(kinds[NUMBER], self._leaves.types) not in constants.DAYS:
                 raise NotBounded(constants.MOVED_BY.rstrip("."))
         for one in (expr.left, expr.right):
@@ -257,7 +259,7 @@ class _Reader:
             raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
         step = grid([one.step for one in found if one.low or one.high])
         scales = [one.scale for one in found]
-        scale = None if None in scales else max(one or 0 for one in scales)
+        scale = None if None in scales else max(scale or 0 for scale in scales)
         return [replace(_in_steps(one, step), scale=scale) for one in found]
 
     def _case(self, expr: Case) -> Bounded:
@@ -288,16 +290,20 @@ class _Reader:
         if kind == ZONED:
             of = self.of(operand)
             return of if of.kind == ZONED else _moments(_as_timestamp(of), _own_zone(self._leaves.today))
-        found = self._condition_or_number(operand)
+        condition_or_number = self._condition_or_number(operand)
         if kind == "DOUBLE":
-            return replace(found, scale=None)
+            return replace(condition_or_number, scale=None)
         scale = 0 if kind in WHOLE else (digits(kind) or (0, None))[1]
         if scale is None:
             raise NotBounded(_FOLLOWED)
         low, high = reach(kind)
-        if (found.step * 10**scale).denominator != 1 or found.least < low or high < found.largest:
+        if (
+            (condition_or_number.step * 10**scale).denominator != 1
+            or condition_or_number.least < low
+            or high < condition_or_number.largest
+        ):
             raise NotBounded(f"A cast to {kind} could change a number, as far as bounds say: leave it out, or round")
-        return replace(found, scale=scale)
+        return replace(condition_or_number, scale=scale)
 
     def _condition_or_number(self, operand: Expr) -> Bounded:
         return self._truth(operand) if isinstance(operand, CONDITIONS) else self.number(operand)
@@ -341,10 +347,10 @@ class _Reader:
             whole_of, unit = _OF_ELAPSED[name]
             rest = elapsed if whole_of is None else _remainder(elapsed, _constant(_MICROS[whole_of], Fraction(1)))
             return _whole_quotient(rest, _constant(_MICROS[unit], Fraction(1)))
-        found = self._leaves.part(expr)
-        assert found.span is not None
-        low, high = map(int, found.span)
-        return Bounded(low, high, Fraction(1), f"CAST({found.sql} AS BIGINT)")
+        scalar = self._leaves.part(expr)
+        assert scalar.span is not None
+        low, high = map(int, scalar.span)
+        return Bounded(low, high, Fraction(1), f"CAST({scalar.sql} AS BIGINT)")
 
     def _elapsed(self, expr: Expr) -> Bounded | None:
         """The microseconds between two moments of which one is a TIMESTAMP; None for another expression."""
@@ -595,33 +601,33 @@ def _divided(sql: str, low: int, by: int) -> str:
         raise NotBounded("Numbers are divided by 10^18 at most")
     below = low // by
     moved = sql if below == 0 else builtin("-", sql, f"({below * by})")
-    found = builtin("//", moved, str(by))
-    return found if below == 0 else builtin("+", found, f"({below})")
+    text = builtin("//", moved, str(by))
+    return text if below == 0 else builtin("+", text, f"({below})")
 
 
-def _floored(one: Bounded, *, half: bool = False) -> Bounded:
+def _floored(quotient: Bounded, *, half: bool = False) -> Bounded:
     """The largest whole number that is not above; half: that is not above the number plus one half."""
-    p, q, plus = one.step.numerator, one.step.denominator, 0
+    p, q, plus = quotient.step.numerator, quotient.step.denominator, 0
     if half:
         p, q, plus = 2 * p, 2 * q, q
     # Raises NotBounded for numbers that do not fit.
-    times = replace(one, low=one.low * p + plus, high=one.high * p + plus)
-    sql = one.sql if p == 1 else builtin("*", one.sql, str(p))
+    times = replace(quotient, low=quotient.low * p + plus, high=quotient.high * p + plus)
+    sql = quotient.sql if p == 1 else builtin("*", quotient.sql, str(p))
     sql = builtin("+", sql, str(plus)) if plus else sql
     return replace(
-        one,
+        quotient,
         low=times.low // q,
         high=times.high // q,
         step=Fraction(1),
         sql=_divided(sql, times.low, q),
-        scale=None if one.scale is None else 0,
-        error=Fraction(ceil(one.error)),
+        scale=None if quotient.scale is None else 0,
+        error=Fraction(ceil(quotient.error)),
         constant=False,
     )
 
 
-def _ceiled(one: Bounded) -> Bounded:
-    return _negative(_floored(_negative(one)))
+def _ceiled(quotient: Bounded) -> Bounded:
+    return _negative(_floored(_negative(quotient)))
 
 
 def _negative(one: Bounded) -> Bounded:
@@ -655,12 +661,12 @@ def _whole_quotient(one: Bounded, other: Bounded) -> Bounded:
     by = _divisor(other)
     if one.scale != 0 or one.step.denominator != 1 or by.denominator != 1:
         raise NotBounded("// is for whole numbers: of others take floor(x / 10)")
-    found = _quotient(one, other)
-    down = _floored(found)
-    if found.low >= 0:
+    quotient = _quotient(one, other)
+    down = _floored(quotient)
+    if quotient.low >= 0:
         return replace(down, scale=0)
-    up = _ceiled(found)
-    sql = f"(CASE WHEN {found.sql} >= 0 THEN {down.sql} WHEN {found.sql} < 0 THEN {up.sql} END)"
+    up = _ceiled(quotient)
+    sql = f"(CASE WHEN {quotient.sql} >= 0 THEN {down.sql} WHEN {quotient.sql} < 0 THEN {up.sql} END)"
     return replace(down, low=min(up.low, 0), high=max(down.high, 0), sql=sql, scale=0)
 
 
@@ -712,10 +718,10 @@ def moved_by(expr: Expr, today: date) -> tuple[int, Expr] | None:
 
     An interval of months moves dates by different times.
     """
-    found = shifted(expr, today)
-    if found is None or found[0].months:
+    durations = shifted(expr, today)
+    if durations is None or durations[0].months:
         return None
-    by, of = found
+    by, of = durations
     return by.days * _MICROS["day"] + by.micros, of
 
 
@@ -827,9 +833,9 @@ _OF_NUMBERS: Mapping[str, Callable[[Bounded], Bounded]] = {
     "trunc": _cut,
 }
 _CALENDAR: Mapping[str, Callable[[date], int]] = {
-    "month": lambda one: one.year * 12 + one.month - 1,
-    "quarter": lambda one: one.year * 4 + (one.month - 1) // 3,
-    "year": lambda one: one.year,
+    "month": lambda day: day.year * 12 + day.month - 1,
+    "quarter": lambda day: day.year * 4 + (day.month - 1) // 3,
+    "year": lambda day: day.year,
 }
 
 

@@ -207,10 +207,10 @@ def _typed(value: Value, kind: str, today: date | None) -> Value | None:
         return value
     if value.value is None:
         return Value(None, kind)
-    found = _instant(value, today) if kind == ZONED else of_type(value, kind)
-    if found is None:
+    instant = _instant(value, today) if kind == ZONED else of_type(value, kind)
+    if instant is None:
         raise NotTotal(unread(kind))
-    return Value(found, kind)
+    return Value(instant, kind)
 
 
 def _instant(value: Value, today: date | None) -> datetime | None:
@@ -233,8 +233,8 @@ def unread(kind: str) -> str:
 
 
 def _interval(value: Value, unit: str) -> Value | None:
-    found = moments.read_interval(f"{value.value} {unit.lower()}".strip())
-    return None if found is None else Value(found, "INTERVAL")
+    interval = moments.read_interval(f"{value.value} {unit.lower()}".strip())
+    return None if interval is None else Value(interval, "INTERVAL")
 
 
 def duration(value: Value | None) -> Duration | None:
@@ -244,32 +244,32 @@ def duration(value: Value | None) -> Duration | None:
     return value.value if value is not None and isinstance(value.value, Duration) else None
 
 
-def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
+def _computed(operator: Operator, value: Value, other: Value) -> Value | None:
     """The sum, difference, product or quotient of two constants, as DuckDB computes it; None where it is not."""
-    left, right = one.value, other.value
+    left, right = value.value, other.value
     if operator == "+" and isinstance(right, date):
         left, right = right, left
     if operator == "*" and isinstance(right, Duration):
         left, right = right, left
     if operator == "*" and isinstance(left, Duration):
         return Value(left.times(int(right)), "INTERVAL") if _is_whole(right) else None
-    if operator == "-" and one.kind == other.kind == "DATE" and isinstance(left, date) and isinstance(right, date):
+    if operator == "-" and value.kind == other.kind == "DATE" and isinstance(left, date) and isinstance(right, date):
         return Value(Fraction((left - right).days), "BIGINT")
     if isinstance(left, date) and operator in ("+", "-"):
-        kind = next((each for each in (NOW, ZONED) if each in (one.kind, other.kind)), "TIMESTAMP")
-        if isinstance(right, Fraction) and not is_of_days(other if right is other.value else one):
+        kind = next((each for each in (NOW, ZONED) if each in (value.kind, other.kind)), "TIMESTAMP")
+        if isinstance(right, Fraction) and not is_of_days(other if right is other.value else value):
             raise NotTotal(MOVED_BY)
         return _moved(left, right, 1 if operator == "+" else -1, kind)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return None
     if operator in ("//", "%"):
-        return _whole_part(operator, left, right) if "DOUBLE" not in (one.kind, other.kind) else None
-    if operator == "/" or "DOUBLE" in (one.kind, other.kind):
+        return _whole_part(operator, left, right) if "DOUBLE" not in (value.kind, other.kind) else None
+    if operator == "/" or "DOUBLE" in (value.kind, other.kind):
         a, b = float(left), float(right)
         if operator == "/" and b == 0:
             raise NotTotal("A constant is divided by zero: write its value.")
-        found = a / b if operator == "/" else a + b if operator == "+" else a - b if operator == "-" else a * b
-        return Value(Fraction(found), "DOUBLE") if isfinite(found) else None
+        number = a / b if operator == "/" else a + b if operator == "+" else a - b if operator == "-" else a * b
+        return Value(Fraction(number), "DOUBLE") if isfinite(number) else None
     exact = left + right if operator == "+" else left - right if operator == "-" else left * right
     return Value(exact, NUMBER) if abs(exact) < 10**38 else None
 
@@ -368,8 +368,8 @@ def _call(expr: Expr) -> tuple[str, Sequence[Expr | Word]]:
 
 def _numbers(values: Sequence[Value], least: int, most: int) -> list[Fraction]:
     """The values as numbers, if there are so many; else none."""
-    found = [value.value for value in values if isinstance(value.value, Fraction)]
-    return found if least <= len(found) <= most and len(found) == len(values) else []
+    numbers = [value.value for value in values if isinstance(value.value, Fraction)]
+    return numbers if least <= len(numbers) <= most and len(numbers) == len(values) else []
 
 
 def _kind_of(value: Value) -> str:
@@ -392,12 +392,12 @@ def _date_part(values: Sequence[Value]) -> Value | None:
 def _truncated(values: Sequence[Value]) -> Value | None:
     if len(values) != 2 or not isinstance(values[1].value, date):
         return None
-    found = moments.truncated(str(values[0].value).lower(), values[1].value)
-    return None if found is None else Value(found, ZONED if values[1].kind == ZONED else "TIMESTAMP")
+    moment = moments.truncated(str(values[0].value).lower(), values[1].value)
+    return None if moment is None else Value(moment, ZONED if values[1].kind == ZONED else "TIMESTAMP")
 
 
 def _made_date(values: Sequence[Value]) -> Value | None:
-    parts = [int(one) for one in _numbers(values, 3, 3) if one.denominator == 1]
+    parts = [int(number) for number in _numbers(values, 3, 3) if number.denominator == 1]
     return Value(date(*parts), "DATE") if len(parts) == 3 else None
 
 
@@ -422,8 +422,8 @@ def _from_epoch(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
     if not seconds or zone is None or (seconds[0] * 1_000_000).denominator != 1:
         return None
     at = datetime(1970, 1, 1) + timedelta(microseconds=int(seconds[0] * 1_000_000))
-    found = moments.between_zones(at, UTC, zone)
-    return None if found is None else Value(found, ZONED)
+    moment = moments.between_zones(at, UTC, zone)
+    return None if moment is None else Value(moment, ZONED)
 
 
 def _at_zone(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
@@ -436,8 +436,8 @@ def _at_zone(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
     if values[1].kind == NOW:
         return values[1] if named is UTC and zone is UTC else None
     is_moment = values[1].kind == ZONED
-    found = moments.between_zones(at, zone, named) if is_moment else moments.between_zones(at, named, zone)
-    return None if found is None else Value(found, "TIMESTAMP" if is_moment else ZONED)
+    moment = moments.between_zones(at, zone, named) if is_moment else moments.between_zones(at, named, zone)
+    return None if moment is None else Value(moment, "TIMESTAMP" if is_moment else ZONED)
 
 
 def _joined(values: Sequence[Value]) -> Value | None:
@@ -448,7 +448,7 @@ def _joined(values: Sequence[Value]) -> Value | None:
 
 
 def _square_root(values: Sequence[Value]) -> Value | None:
-    return next((Value(Fraction(sqrt(one)), "DOUBLE") for one in _numbers(values, 1, 1)), None)
+    return next((Value(Fraction(sqrt(number)), "DOUBLE") for number in _numbers(values, 1, 1)), None)
 
 
 def _power(values: Sequence[Value]) -> Value | None:
@@ -456,13 +456,15 @@ def _power(values: Sequence[Value]) -> Value | None:
     numbers = _numbers(values, 2, 2)
     if not numbers or numbers[1] not in range(65):
         return None
-    found = numbers[0] ** int(numbers[1])
-    return Value(found, "DOUBLE") if Fraction(float(found)) == found else None
+    number = numbers[0] ** int(numbers[1])
+    return Value(number, "DOUBLE") if Fraction(float(number)) == number else None
 
 
 def _stepped(to: Callable[[Fraction], int]) -> Callable[[Sequence[Value]], Value | None]:
     """A whole number near a number."""
-    return lambda values: next((Value(Fraction(to(one)), _kind_of(values[0])) for one in _numbers(values, 1, 1)), None)
+    return lambda values: next(
+        (Value(Fraction(to(number)), _kind_of(values[0])) for number in _numbers(values, 1, 1)), None
+    )
 
 
 def _rounded(values: Sequence[Value]) -> Value | None:
@@ -486,7 +488,7 @@ def _outermost(of: Callable[..., Any]) -> Callable[[Sequence[Value]], Value | No
             "TIMESTAMP",
             ZONED,
         )
-        return of(values, key=lambda one: one.value) if plain else None
+        return of(values, key=lambda item: item.value) if plain else None
 
     return computed
 
@@ -513,7 +515,7 @@ CALLS: Mapping[str, Callable[[Sequence[Value]], Value | None]] = {
     "sqrt": _square_root,
     "pow": _power,
     "power": _power,
-    "abs": lambda values: next((Value(abs(one), _kind_of(values[0])) for one in _numbers(values, 1, 1)), None),
+    "abs": lambda values: next((Value(abs(number), _kind_of(values[0])) for number in _numbers(values, 1, 1)), None),
     "floor": _stepped(floor),
     "ceil": _stepped(ceil),
     "ceiling": _stepped(ceil),
@@ -537,22 +539,22 @@ _OF_MOMENTS = frozenset({*moments.PARTS, *moments.UNIT_NAMES, "date_part", "date
 
 def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UUID | None:
     """The constant as a value of a type, without loss; None if the type does not have that value."""
-    found, said = value.value, value.kind
+    text, said = value.value, value.kind
     if is_text(kind):
-        return found if isinstance(found, str) and said in (TEXT, "VARCHAR") else None
-    if isinstance(found, str):
-        return _read(found, kind) if said == TEXT else None
-    if isinstance(found, bool):
-        return found if kind == "BOOLEAN" else None
-    if isinstance(found, Fraction):
-        return _fitting(found, said, kind)
-    if isinstance(found, datetime):
-        midnight = found.replace(hour=0, minute=0, second=0, microsecond=0)
-        return found if kind in ("TIMESTAMP", ZONED) else found.date() if kind == "DATE" and found == midnight else None
-    if isinstance(found, date):
-        midnight = datetime(found.year, found.month, found.day)
-        return found if kind == "DATE" else midnight if kind in ("TIMESTAMP", ZONED) else None
-    return found if not isinstance(found, Duration) and said == kind else None
+        return text if isinstance(text, str) and said in (TEXT, "VARCHAR") else None
+    if isinstance(text, str):
+        return _read(text, kind) if said == TEXT else None
+    if isinstance(text, bool):
+        return text if kind == "BOOLEAN" else None
+    if isinstance(text, Fraction):
+        return _fitting(text, said, kind)
+    if isinstance(text, datetime):
+        midnight = text.replace(hour=0, minute=0, second=0, microsecond=0)
+        return text if kind in ("TIMESTAMP", ZONED) else text.date() if kind == "DATE" and text == midnight else None
+    if isinstance(text, date):
+        midnight = datetime(text.year, text.month, text.day)
+        return text if kind == "DATE" else midnight if kind in ("TIMESTAMP", ZONED) else None
+    return text if not isinstance(text, Duration) and said == kind else None
 
 
 def _fitting(number: Fraction, said: str, kind: str) -> Fraction | None:

@@ -421,13 +421,13 @@ class Operation(Expr):
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        found: list[Expr] = []
+        expressions: list[Expr] = []
         for _, value in self.arguments:
             if isinstance(value, Expr):
-                found.append(value)
+                expressions.append(value)
             elif isinstance(value, tuple):
-                found += value
-        return tuple(found)
+                expressions += value
+        return tuple(expressions)
 
     def with_parts(self, change: Change) -> Operation:
         def changed(value: Argument) -> Argument:
@@ -607,16 +607,16 @@ def walk(expr: Expr, *, into: Callable[[Expr], bool] | None = None) -> list[Expr
 
     Parts of a subquery are not among them.
     """
-    seen: dict[int, Expr] = {}
+    expressions: dict[int, Expr] = {}
     stack = [expr]
     while stack:
-        one = stack.pop()
-        if id(one) in seen:
+        expression = stack.pop()
+        if id(expression) in expressions:
             continue
-        seen[id(one)] = one
-        if into is None or into(one):
-            stack.extend(one.parts)
-    return list(seen.values())
+        expressions[id(expression)] = expression
+        if into is None or into(expression):
+            stack.extend(expression.parts)
+    return list(expressions.values())
 
 
 def measured(expr: Expr) -> Expr:
@@ -624,14 +624,14 @@ def measured(expr: Expr) -> Expr:
     sizes: dict[int, int] = {}
     stack = [expr]
     while stack:
-        one = stack[-1]
-        parts = one.parts
+        expression = stack[-1]
+        parts = expression.parts
         below = [part for part in parts if id(part) not in sizes]
         if below:
             stack.extend(below)
             continue
         stack.pop()
-        size = sizes[id(one)] = 1 + sum(sizes[id(part)] for part in parts)
+        size = sizes[id(expression)] = 1 + sum(sizes[id(part)] for part in parts)
         if size > LARGEST:
             raise TooComplex
     return expr
@@ -639,7 +639,7 @@ def measured(expr: Expr) -> Expr:
 
 def has(expr: Expr, kind: type | tuple[type, ...], *, into: Callable[[Expr], bool] | None = None) -> bool:
     """Whether a part is of the kind."""
-    return any(isinstance(one, kind) for one in walk(expr, into=into))
+    return any(isinstance(node, kind) for node in walk(expr, into=into))
 
 
 def is_aggregated(expr: Expr) -> bool:
@@ -648,7 +648,7 @@ def is_aggregated(expr: Expr) -> bool:
         return True
     if isinstance(expr, Window):
         inner = [*expr.call.parts, *expr.partition, *expr.order]
-        return any(is_aggregated(one) for one in inner)
+        return any(is_aggregated(expression) for expression in inner)
     return any(is_aggregated(part) for part in expr.parts)
 
 

@@ -149,8 +149,8 @@ class _Writer:
         """Times between moments, and constant ones to compare them with; None where something else is compared."""
         if all(self._scalars.constant(expr) is not None for expr in exprs):
             return None
-        found = [self._scalars.interval(expr) for expr in exprs]
-        return [one for one in found if one is not None] if None not in found else None
+        intervals = [self._scalars.interval(expr) for expr in exprs]
+        return [text for text in intervals if text is not None] if None not in intervals else None
 
     def _is(self, operand: Expr, value: Expr) -> str:
         match operand, value:
@@ -214,10 +214,12 @@ class _Writer:
         if len(scalars) > 1 and any(enums) and (ordered or len(enums) > 1):
             raise NotTotal("Columns of an ENUM are compared by = and <> only, with others of their own type.")
         kinds = [one.kind for one in scalars]
-        values = [None if one is None else _within_day(one) if set(kinds) == {"DATE"} else one for one in values]
+        values = [
+            None if value is None else _within_day(value) if set(kinds) == {"DATE"} else value for value in values
+        ]
         constants = [value for value in values if value is not None]
         if any(constant.kind == "DOUBLE" for constant in constants) and all(
-            is_exact(one) or one == "FLOAT" for one in kinds
+            is_exact(kind) or kind == "FLOAT" for kind in kinds
         ):
             kind = "DOUBLE"
         else:
@@ -259,10 +261,10 @@ def _within_day(value: Value) -> Value:
     return Value(at + timedelta(hours=12), "TIMESTAMP")
 
 
-def _of_constants(operator: Comparator, one: Value, other: Value) -> str:
+def _of_constants(operator: Comparator, value: Value, other: Value) -> str:
     """A comparison of two constant numbers, such as `1 = 0`."""
-    a, b = one.value, other.value
-    if one.kind != NUMBER or other.kind != NUMBER or not isinstance(a, Fraction) or not isinstance(b, Fraction):
+    a, b = value.value, other.value
+    if value.kind != NUMBER or other.kind != NUMBER or not isinstance(a, Fraction) or not isinstance(b, Fraction):
         raise NotTotal("A comparison has a column in it: write the others out.")
     return "true" if _HOLDS[operator](a, b) else "false"
 
@@ -286,9 +288,9 @@ def _is_between(value: Value, kind: str) -> bool:
     return number or (isinstance(value.value, datetime) and kind == "DATE")
 
 
-def _never(one: Scalar) -> str:
+def _never(subject: Scalar) -> str:
     """False for every value; NULL for NULL."""
-    return f"({one.sql} <> {one.sql})"
+    return f"({subject.sql} <> {subject.sql})"
 
 
 def _bounded(operator: Comparator, one: Scalar, value: Value) -> str:
@@ -315,8 +317,8 @@ def _next(value: Value, kind: str, *, above: bool) -> Fraction | date | None:
         return day + timedelta(days=1) if above and not midnight else day
     assert isinstance(value.value, Fraction)
     steps = value.value / step(kind)
-    found = Fraction(ceil(steps) if above else floor(steps)) * step(kind)
+    number = Fraction(ceil(steps) if above else floor(steps)) * step(kind)
     low, high = reach(kind)
-    if (above and found > high) or (not above and found < low):
+    if (above and number > high) or (not above and number < low):
         return None
-    return max(low, found) if above else min(high, found)
+    return max(low, number) if above else min(high, number)

@@ -99,19 +99,19 @@ def untyped(expr: Expr) -> tuple[str, Arguments]:
 
 def _untyped(own: str, expr: Expr) -> tuple[str, Arguments]:
     """As `untyped`, for what has names of its own for its arguments. own: the class, whose name sqlglot's mostly is."""
-    found: dict[str, Argument]
+    arguments: dict[str, Argument]
     match expr:
         case In(operand, values):
             return own, {"this": operand, "expressions": values}
         case Between(operand, low, high, symmetric):
-            found = {"this": operand, "high": high, "low": low}
-            return own, {**found, "symmetric": True} if symmetric else found
+            arguments = {"this": operand, "high": high, "low": low}
+            return own, {**arguments, "symmetric": True} if symmetric else arguments
         case Like(operand, pattern, negated, ignores_case):
-            found = {"this": operand, "expression": pattern}
-            return "ILike" if ignores_case else own, {**found, "negate": True} if negated else found
+            arguments = {"this": operand, "expression": pattern}
+            return "ILike" if ignores_case else own, {**arguments, "negate": True} if negated else arguments
         case Cast(operand, name, tries):
-            found = {"this": operand, "safe": True} if tries else {"this": operand}
-            return "TryCast" if tries else own, {**found, "to": TypeName(name)}
+            arguments = {"this": operand, "safe": True} if tries else {"this": operand}
+            return "TryCast" if tries else own, {**arguments, "to": TypeName(name)}
         case Coalesce((first, *rest)):
             return own, {"this": first, "expressions": tuple(rest)} if rest else {"this": first}
         case Round(operand, places):
@@ -155,8 +155,8 @@ def _like(ignores_case: bool, arguments: Arguments) -> Expr | None:
 def _like_escaped(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Like(operand, pattern, negated, ignores_case), "expression": Expr() as escape}:
-            found = Function("ilike_escape" if ignores_case else "like_escape", (operand, pattern, escape))
-            return Not(found) if negated else found
+            function = Function("ilike_escape" if ignores_case else "like_escape", (operand, pattern, escape))
+            return Not(function) if negated else function
     return None
 
 
@@ -172,8 +172,8 @@ def _in(arguments: Arguments) -> Expr | None:
 
 def parts_of_tuple(expr: Expr) -> tuple[Expr, ...]:
     """The parts of `(a, b)`; none for other expressions."""
-    found = expr.argument("expressions") if isinstance(expr, Operation) and expr.kind == "Tuple" else ()
-    return tuple(one for one in found if isinstance(one, Expr)) if isinstance(found, tuple) else ()
+    argument = expr.argument("expressions") if isinstance(expr, Operation) and expr.kind == "Tuple" else ()
+    return tuple(one for one in argument if isinstance(one, Expr)) if isinstance(argument, tuple) else ()
 
 
 def _same(parts: tuple[Expr, ...], others: tuple[Expr, ...]) -> Expr:
@@ -197,7 +197,7 @@ def _compared(sign: Comparator, arguments: Arguments) -> Expr | None:
 
 def _reads(expr: Expr) -> bool:
     """Whether an expression has something else than constants in it."""
-    return any(isinstance(one, _READING) for one in walk(expr))
+    return any(isinstance(node, _READING) for node in walk(expr))
 
 
 def _between(arguments: Arguments) -> Expr | None:

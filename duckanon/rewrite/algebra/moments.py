@@ -105,28 +105,28 @@ def _parts(text: str) -> tuple[date, str, str] | None:
     """The day, the time and the zone in a text; '' for what it does not have. Raises ValueError."""
     if text == "epoch":
         return date(1970, 1, 1), "", ""
-    found = _DAY_TEXT.fullmatch(text)
-    if found is None:
+    match = _DAY_TEXT.fullmatch(text)
+    if match is None:
         return None
-    return date.fromisoformat(found[1]), found[2] or "", found[3] or found[4] or ""
+    return date.fromisoformat(match[1]), match[2] or "", match[3] or match[4] or ""
 
 
 def read_date(text: str) -> date | None:
     """The day in a text, which may have a time and a zone. Raises ValueError."""
-    found = _parts(text)
-    return None if found is None else found[0]
+    parts = _parts(text)
+    return None if parts is None else parts[0]
 
 
 def read_timestamp(text: str) -> datetime | None:
     """The time in a text, whatever zone it has. Raises ValueError."""
-    found = _parts(text)
-    return None if found is None else datetime.combine(found[0], time.fromisoformat(_padded(found[1] or "00:00")))
+    parts = _parts(text)
+    return None if parts is None else datetime.combine(parts[0], time.fromisoformat(_padded(parts[1] or "00:00")))
 
 
 def read_instant(text: str, zone: tzinfo | None) -> datetime | None:
     """The moment in a text, as the time of a zone; None if that is not known exactly. Raises ValueError."""
-    found, at = _parts(text), read_timestamp(text)
-    if found is None or at is None:
+    parts, at = _parts(text), read_timestamp(text)
+    if parts is None or at is None:
         return None
     own = read_offset(text)
     if own is None:
@@ -136,10 +136,10 @@ def read_instant(text: str, zone: tzinfo | None) -> datetime | None:
 
 def read_offset(text: str) -> tzinfo | None:
     """The offset from UTC in the text of a moment; None if it has none. Raises ValueError."""
-    found = _parts(text)
-    if found is None or not found[2]:
+    parts = _parts(text)
+    if parts is None or not parts[2]:
         return None
-    return UTC if found[2] in ("Z", "UTC") else datetime.fromisoformat(f"2000-01-01T00:00:00{found[2]}").tzinfo
+    return UTC if parts[2] in ("Z", "UTC") else datetime.fromisoformat(f"2000-01-01T00:00:00{parts[2]}").tzinfo
 
 
 def read_time(text: str) -> time | None:
@@ -165,8 +165,8 @@ def between_zones(at: datetime, one: tzinfo, other: tzinfo | None) -> datetime |
     """A time of one zone as that of another; None near a change of clocks, where times without a zone are unclear."""
     if other is None or not _is_plain(at, one):
         return None
-    found = at.replace(tzinfo=one).astimezone(other).replace(tzinfo=None)
-    return found if _is_plain(found, other) else None
+    moment = at.replace(tzinfo=one).astimezone(other).replace(tzinfo=None)
+    return moment if _is_plain(moment, other) else None
 
 
 def _is_plain(at: datetime, zone: tzinfo) -> bool:
@@ -196,13 +196,13 @@ class Duration:
 def read_interval(text: str) -> Duration | None:
     """A span such as '1 year 2 mons', '-700 day' or '1 day 02:03:04'; None for one that is not read."""
     total, at = [0, 0, 0], 0
-    while found := _SPAN.match(text, at):
-        name = found[2].lower()
+    while match := _SPAN.match(text, at):
+        name = match[2].lower()
         per = _UNITS.get(name) or _UNITS.get(name.removesuffix("s"))
         if per is None:
             return None
-        at = found.end()
-        total = [old + int(found[1]) * each for old, each in zip(total, per, strict=True)]
+        at = match.end()
+        total = [old + int(match[1]) * each for old, each in zip(total, per, strict=True)]
     clock = _CLOCK.fullmatch(text, at)
     if clock is not None:
         whole = (int(clock[2]) * 60 + int(clock[3])) * 60 + int(clock[4] or 0)

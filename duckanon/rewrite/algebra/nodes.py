@@ -11,7 +11,7 @@ from sqlglot import ErrorLevel, exp
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
 ROOT: Any = getattr(exp, "Expr", exp.Expression)
 # The names of the arguments FROM and WITH of a query: Python's own words, behind which later versions write a mark.
-FROM, WITH = (f"{one}_" if f"{one}_" in exp.Select.arg_types else one for one in ("from", "with"))
+FROM, WITH = (f"{text}_" if f"{text}_" in exp.Select.arg_types else text for text in ("from", "with"))
 
 
 def arg(node: Node, name: str) -> Any:
@@ -56,21 +56,21 @@ def sql(node: Node) -> str:
 
 def nodes_of(node: Node, *kinds: Any) -> list[Node]:
     """The nodes of some kinds in a tree, itself too, level by level: as sqlglot's `find_all`, and faster."""
-    found, level = [], [node]
+    values, level = [], [node]
     for one in level:  # it grows meanwhile
         if isinstance(one, kinds):
-            found.append(one)
+            values.append(one)
         for value in one.args.values():
             if isinstance(value, ROOT):
                 level.append(value)
             elif isinstance(value, list):
                 level += [each for each in value if isinstance(each, ROOT)]
-    return found
+    return values
 
 
 def kinds_of(node: Node) -> set[Any]:
     """The classes of the nodes in a tree, and all that these derive from: `nodes_of` finds nothing of any other."""
-    found = {type(one) for one in nodes_of(node, ROOT)}
+    found = {type(value) for value in nodes_of(node, ROOT)}
     return found.union(*(kind.__mro__ for kind in found))
 
 
@@ -112,16 +112,16 @@ def _bare(node: Node) -> Node:
 
 def queries_in(node: Node) -> list[Node]:
     """The outermost queries in a node."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     stack = [node]
     while stack:
         one = stack.pop()
         if isinstance(one, exp.Query) and one is not node:
-            found.append(one)
+            nodes.append(one)
             continue
         for value in one.args.values():
             stack += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ROOT)]
-    return found
+    return nodes
 
 
 def sources(query: Node) -> list[Node]:
@@ -132,11 +132,11 @@ def sources(query: Node) -> list[Node]:
 
 def within(node: Node, whole: Node) -> bool:
     """Whether a node is part of a tree."""
-    one = node
-    while one is not None:
-        if one is whole:
+    parent = node
+    while parent is not None:
+        if parent is whole:
             return True
-        one = one.parent
+        parent = parent.parent
     return False
 
 

@@ -39,12 +39,14 @@ def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
 
 
 def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
-    constants = [folded(one) for one in (left, right)]
-    kinds = [own_kind(one, types) for one, value in zip((left, right), constants, strict=True) if value is None]
+    constants = [folded(expression) for expression in (left, right)]
+    kinds = [
+        own_kind(expression, types) for expression, value in zip((left, right), constants, strict=True) if value is None
+    ]
     numbers = [constant.value for constant in constants if constant is not None and constant.kind == NUMBER]
     if not kinds:
         # Literals.
-        known = {own_kind(one, types) for one in (left, right)}
+        known = {own_kind(expression, types) for expression in (left, right)}
         return "" if "" in known else max(known, key=_SIGNED.index)
     if "" in kinds or len(kinds) + len(numbers) < 2:
         return ""

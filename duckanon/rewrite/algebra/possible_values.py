@@ -15,30 +15,30 @@ def possible_values(expr: Expr, today: date, known: Callable[[Expr], Sequence[Ex
     known: those of an expression, if something else says so; none if not. Raises NotTotal for a constant that has no
     value.
     """
-    found = known(expr)
-    if found:
-        return in_order(found)
+    expressions = known(expr)
+    if expressions:
+        return in_order(expressions)
     value = folded(expr, today)
     if value is not None:
         return (NULL,) if value.value is None else (expr,)
     match expr:
         case Case():
-            parts = [possible_values(one, today, known) for one in expr.values]
+            parts = [possible_values(value, today, known) for value in expr.values]
         case Coalesce(operands):
-            parts = [possible_values(one, today, known) for one in operands]
+            parts = [possible_values(operand, today, known) for operand in operands]
             if all(parts) and NULL not in parts[-1]:
-                return in_order(one for part in parts for one in part if one != NULL)
+                return in_order(expression for part in parts for expression in part if expression != NULL)
         case Nullif(operand, _):
             parts = [possible_values(operand, today, known), (NULL,)]
         case _:
             return ()
-    return in_order(one for part in parts for one in part) if all(parts) else ()
+    return in_order(expression for part in parts for expression in part) if all(parts) else ()
 
 
 def in_order(values: Iterable[Expr]) -> tuple[Expr, ...]:
     """Each once, NULL as the last."""
     different = dict.fromkeys(values)
-    return (*(one for one in different if one != NULL), *([NULL] if NULL in different else []))
+    return (*(expression for expression in different if expression != NULL), *([NULL] if NULL in different else []))
 
 
 def or_null(values: Sequence[Expr]) -> tuple[Expr, ...]:

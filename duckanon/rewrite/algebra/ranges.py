@@ -32,8 +32,8 @@ class Range(Generic[End]):
 
     def met(self, other: Range[End]) -> Range[End]:
         """What lies in both."""
-        lows = [one for one in (self.low, other.low) if one is not None]
-        highs = [one for one in (self.high, other.high) if one is not None]
+        lows = [moment for moment in (self.low, other.low) if moment is not None]
+        highs = [moment for moment in (self.high, other.high) if moment is not None]
         return Range(max(lows, default=None), min(highs, default=None))
 
     def within(self, first: End, last: End) -> tuple[End, End]:

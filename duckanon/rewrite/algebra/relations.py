@@ -172,7 +172,7 @@ Relation: TypeAlias = Table | Block | Union | Opaque
 
 def nested(exprs: Iterable[Expr]) -> list[Nested]:
     """The subqueries in expressions, without those inside subqueries."""
-    return [one for expr in exprs for one in walk(expr) if isinstance(one, Nested)]
+    return [node for expr in exprs for node in walk(expr) if isinstance(node, Nested)]
 
 
 def below(relation: Relation) -> list[Relation]:
@@ -217,8 +217,9 @@ def columns(relation: Relation) -> tuple[str, ...] | None:
 def repeats(expr: Expr) -> bool:
     """Whether it makes several rows of one, or none: unnest."""
     return any(
-        (isinstance(one, Operation) and one.kind in _REPEATING) or (isinstance(one, Function) and one.name == "unnest")
-        for one in walk(expr)
+        (isinstance(node, Operation) and node.kind in _REPEATING)
+        or (isinstance(node, Function) and node.name == "unnest")
+        for node in walk(expr)
     )
 
 

@@ -83,7 +83,7 @@ class Renderer:
 
     def all_of(self, exprs: Iterable[Expr]) -> str:
         """The conditions joined by AND, in alphabetical order."""
-        return " AND ".join(self._bracketed_text(one) for one in self.sorted(exprs))
+        return " AND ".join(self._bracketed_text(expression) for expression in self.sorted(exprs))
 
     def list(self, exprs: Iterable[Expr]) -> str:
         return ", ".join(map(self.text, exprs))
@@ -111,8 +111,8 @@ class Renderer:
         """The terms of its ORDER BY."""
         ways = expr.directions or (Direction(),) * len(expr.order)
         return [
-            exp.Ordered(this=self.node(one), desc=way.descending, nulls_first=way.nulls_first)
-            for one, way in zip(expr.order, ways, strict=True)
+            exp.Ordered(this=self.node(expression), desc=way.descending, nulls_first=way.nulls_first)
+            for expression, way in zip(expr.order, ways, strict=True)
         ]
 
     def _window(self, expr: Window) -> Node:
@@ -128,15 +128,15 @@ class Renderer:
         # DuckDB's parser takes no brackets around parts of `a LIKE b ESCAPE c`, and a field's name has none.
         brackets = brackets and not issubclass(kind, exp.Escape | exp.Dot)
 
-        def part(one: Expr) -> Node:
-            node = self.node(one)
+        def part(expression: Expr) -> Node:
+            node = self.node(expression)
             return exp.Paren(this=node) if brackets and isinstance(node, _BRACKETED) else node
 
         def written(value: Argument) -> Any:
             if isinstance(value, Expr):
                 return part(value)
             if isinstance(value, tuple):
-                return [part(one) for one in value]
+                return [part(expression) for expression in value]
             if isinstance(value, TypeName):
                 return exp.DataType.build(value.text, dialect=DIALECT, udt=True)
             if isinstance(value, Word):
@@ -161,24 +161,26 @@ class Renderer:
 
     def tables(self) -> str:
         """The FROM clause's content."""
-        found: list[str] = []
+        texts: list[str] = []
         for source in self.sources:
-            one = source.relation
-            if isinstance(one, Table):
+            relation = source.relation
+            if isinstance(relation, Table):
                 name = ".".join(
-                    sql(identifier(part)) for part in (one.name.catalog, one.name.schema, one.name.object) if part
+                    sql(identifier(part))
+                    for part in (relation.name.catalog, relation.name.schema, relation.name.object)
+                    if part
                 )
             else:
-                node = getattr(one, "node", None)
+                node = getattr(relation, "node", None)
                 name = f"({sql(node) if node is not None else 'SELECT 1'})"
             said = f"{name} AS {self.alias(source.number)}"
-            if not found:
-                found.append(said)
+            if not texts:
+                texts.append(said)
             elif source.join == "inner" and not source.on:
-                found.append(f"CROSS JOIN {said}")
+                texts.append(f"CROSS JOIN {said}")
             else:
-                found.append(f"{source.join.upper()} JOIN {said} ON {self.all_of(source.on) or 'true'}")
-        return " ".join(found)
+                texts.append(f"{source.join.upper()} JOIN {said} ON {self.all_of(source.on) or 'true'}")
+        return " ".join(texts)
 
 
 def identifier(name: str) -> Node:

@@ -41,7 +41,7 @@ def records(sources: Iterable[Source]) -> bool:
     return all(
         source.join in ("inner", "left", "semi", "anti")
         and (isinstance(source.relation, Table) or not is_protected(source.relation))
-        and all(is_clean(one) for one in source.on)
+        and all(is_clean(condition) for condition in source.on)
         for source in sources
     )
 
@@ -49,27 +49,27 @@ def records(sources: Iterable[Source]) -> bool:
 def is_clean(expr: Expr) -> bool:
     """Whether it is understood: it has no subquery over a protected table, no whole row, no macro and no error()."""
     return not any(
-        isinstance(one, Star | Unclear)
-        or (isinstance(one, Nested) and is_protected(one.query))
-        or (isinstance(one, Function) and one.name == "error" and not one.quoted)
-        for one in walk(expr)
+        isinstance(node, Star | Unclear)
+        or (isinstance(node, Nested) and is_protected(node.query))
+        or (isinstance(node, Function) and node.name == "error" and not node.quoted)
+        for node in walk(expr)
     )
 
 
 def is_closed(block: Block) -> bool:
     """Whether it reads no column of a query around it."""
     own = {source.number for source in block.sources} | {SOMEWHERE}
-    return all(one.source in own for one in columns_in(block.expressions()))
+    return all(column.source in own for column in columns_in(block.expressions()))
 
 
 def columns_in(exprs: Iterable[Expr]) -> Iterator[Column | Star]:
     """The columns in expressions, and the outer columns in their subqueries."""
     for expr in exprs:
-        for one in walk(expr):
-            if isinstance(one, Column | Star):
-                yield one
-            elif isinstance(one, Nested):
-                yield from outer_columns(one.query)
+        for node in walk(expr):
+            if isinstance(node, Column | Star):
+                yield node
+            elif isinstance(node, Nested):
+                yield from outer_columns(node.query)
 
 
 def outer_columns(relation: object) -> Iterator[Column | Star]:
@@ -96,7 +96,7 @@ def whose(sources: tuple[Source, ...], size: Aggregate, where: frozenset[Expr] =
     It is the table of the aggregate's column. The rows of a join are records of its only protected table, or of a table
     that is joined with all others by their keys.
     """
-    named = {one.source for counted in size.operands[:1] for one in walk(counted) if isinstance(one, Column)}
+    named = {node.source for counted in size.operands[:1] for node in walk(counted) if isinstance(node, Column)}
     stored = [source for source in sources if isinstance(source.relation, Table)]
     if len(named) == 1:
         for source in stored:
@@ -106,7 +106,7 @@ def whose(sources: tuple[Source, ...], size: Aggregate, where: frozenset[Expr] =
         return None
     counted = [source for source in stored if source.join not in ("semi", "anti")]
     protected = [source for source in counted if source.relation.protected]  # type: ignore[union-attr]
-    for chosen in (protected, [one for one in protected if not by_key(one, sources, where)]):
+    for chosen in (protected, [source for source in protected if not by_key(source, sources, where)]):
         if len(chosen) == 1 and isinstance(chosen[0].relation, Table) and chosen[0].join == "inner":
             return chosen[0].relation.name
     return None
@@ -117,7 +117,7 @@ def by_key(source: Source, sources: tuple[Source, ...], where: frozenset[Expr]) 
     if not isinstance(source.relation, Table):
         return False
     bound = set()
-    for condition in where.union(*(one.on for one in sources)):
+    for condition in where.union(*(source.on for source in sources)):
         if isinstance(condition, Comparison) and condition.operator == "=":
             bound |= {
                 part.name for part in condition.parts if isinstance(part, Column) and part.source == source.number

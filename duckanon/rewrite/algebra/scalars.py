@@ -70,10 +70,10 @@ class Scalars:
         return folded(expr, self._today)
 
     def type_of_column(self, column: Column) -> str:
-        found = self._types.get(fold(column.name))
-        if found is None:
+        kind = self._types.get(fold(column.name))
+        if kind is None:
             raise NotTotal(f'The table has no column "{column.name}": look at its names in information_schema.columns.')
-        return found
+        return kind
 
     def scalar(self, expr: Expr) -> Scalar:
         """An expression over columns. Raises NotTotal."""
@@ -187,21 +187,21 @@ class Scalars:
             raise NotTotal(f"The session's time zone is not known here: {zones.UNKNOWN}")
         return self._zone
 
-    def _cast(self, one: Scalar, kind: str) -> Scalar:
-        if one.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
-            return _cast(_clock(one, self._own_zone), kind)
-        if one.is_moment and kind in (*times.TIMES, ZONED):
-            return replace(_cast(one, "TIMESTAMP" if kind == ZONED else kind), kind=kind, is_moment=False)
-        if kind == ZONED and one.kind in times.TIMES:
-            return _moments(_cast(one, "TIMESTAMP"), self._own_zone)
-        return _cast(one, kind)
+    def _cast(self, scalar: Scalar, kind: str) -> Scalar:
+        if scalar.kind == ZONED and kind in ("TIMESTAMP", "DATE"):
+            return _cast(_clock(scalar, self._own_zone), kind)
+        if scalar.is_moment and kind in (*times.TIMES, ZONED):
+            return replace(_cast(scalar, "TIMESTAMP" if kind == ZONED else kind), kind=kind, is_moment=False)
+        if kind == ZONED and scalar.kind in times.TIMES:
+            return _moments(_cast(scalar, "TIMESTAMP"), self._own_zone)
+        return _cast(scalar, kind)
 
-    def _function(self, name: str, one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    def _function(self, name: str, scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
         """A function of one value and constants; of a moment most are of what the session's clocks show."""
-        if one.kind != ZONED or name == "epoch":
-            found = FUNCTIONS[name](one, rest)
-            return replace(found, is_moment=one.is_moment) if name == "date_trunc" else found
-        clock = _clock(one, self._own_zone)
+        if scalar.kind != ZONED or name == "epoch":
+            found = FUNCTIONS[name](scalar, rest)
+            return replace(found, is_moment=scalar.is_moment) if name == "date_trunc" else found
+        clock = _clock(scalar, self._own_zone)
         found = FUNCTIONS[name](clock, rest)
         if name != "date_trunc" or self._zone == "UTC":
             return replace(found, is_moment=name == "date_trunc")
@@ -228,16 +228,16 @@ class Scalars:
 
     def _at_zone(self, zone: Expr, operand: Expr) -> Scalar:
         """A time of a zone as a moment, or a moment as the time there."""
-        one, named = self.scalar(operand), self.constant(zone)
+        scalar, named = self.scalar(operand), self.constant(zone)
         known = zones.zone_by_name(named.value) if named is not None and isinstance(named.value, str) else None
         if known is None:
             raise NotTotal(zones.UNKNOWN)
-        is_moment = one.is_moment or one.kind == ZONED
-        if one.kind == "DATE":
-            one = _cast(one, "TIMESTAMP")
-        if one.kind not in ("TIMESTAMP", ZONED):
+        is_moment = scalar.is_moment or scalar.kind == ZONED
+        if scalar.kind == "DATE":
+            scalar = _cast(scalar, "TIMESTAMP")
+        if scalar.kind not in ("TIMESTAMP", ZONED):
             raise NotTotal("AT TIME ZONE is for dates and timestamps.")
-        return _clock(one, known) if is_moment else _moments(one, known)
+        return _clock(scalar, known) if is_moment else _moments(scalar, known)
 
     def _number(self, expr: Expr) -> Scalar:
         """An operand of arithmetic: a scalar, or a constant number."""
@@ -276,21 +276,21 @@ class Scalars:
 def instant(value: Value, today: date) -> Value:
     """A constant to be compared with moments, in UTC as columns are. Raises NotTotal where it is not one moment."""
     at, zone = value.value, zone_of(today)
-    found: datetime | None = None
+    moment: datetime | None = None
     try:
         if isinstance(at, str) and value.kind == TEXT:
             written = read_timestamp(at)
-            found = None if written is None else zones.moment_of(written, read_offset(at) or zone)
+            moment = None if written is None else zones.moment_of(written, read_offset(at) or zone)
         elif isinstance(at, date):
             clock = at if isinstance(at, datetime) else datetime(at.year, at.month, at.day)
-            found = zones.moment_of(clock, zone)
+            moment = zones.moment_of(clock, zone)
         else:
             return value
     except (ValueError, OverflowError):
-        found = None
-    if found is None:
+        moment = None
+    if moment is None:
         raise NotTotal(constants.unread(ZONED))
-    return Value(found, ZONED)
+    return Value(moment, ZONED)
 
 
 def _not_followed(expr: Expr, name: str) -> str:
@@ -330,7 +330,7 @@ def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
 
 def _common_decimal(kinds: Iterable[str]) -> str | None:
     """The DECIMAL that holds all values of several exact types; None where none does."""
-    known = [digits(one) or ((WHOLE_DIGITS[one], 0) if one in WHOLE else None) for one in kinds]
+    known = [digits(kind) or ((WHOLE_DIGITS[kind], 0) if kind in WHOLE else None) for kind in kinds]
     exact = [one for one in known if one is not None]
     if len(exact) < len(known):
         return None
@@ -365,14 +365,14 @@ def of_constant(value: Value, kind: str) -> Scalar:
     return Scalar(constants.in_sql(found, kind), kind, span)
 
 
-def widened(one: Scalar, kind: str) -> Scalar:
+def widened(scalar: Scalar, kind: str) -> Scalar:
     """A scalar in a type that holds all its values."""
-    if one.kind == kind:
-        return one
+    if scalar.kind == kind:
+        return scalar
     if kind == "TIMESTAMP":
-        return times.moment(one)
-    sql = f"CAST({one.sql} AS {kind})" if one.number is None else constants.in_sql(one.number, kind)
-    return replace(one, sql=sql, kind=kind)
+        return times.moment(scalar)
+    sql = f"CAST({scalar.sql} AS {kind})" if scalar.number is None else constants.in_sql(scalar.number, kind)
+    return replace(scalar, sql=sql, kind=kind)
 
 
 def _of_number(value: Value) -> Scalar:
@@ -416,55 +416,55 @@ _OF_DATES = (
 
 
 def _in_range(
-    sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction], *also: tuple[Fraction, Fraction]
+    sign: str, scalar: Scalar, other: Scalar, span: tuple[Fraction, Fraction], *also: tuple[Fraction, Fraction]
 ) -> Scalar:
     """An operation on whole numbers in a type that holds its operands and results. also: other spans that must fit."""
-    assert one.span is not None
+    assert scalar.span is not None
     assert other.span is not None
     # The constant takes the type of the other operand, where that holds it.
-    named = [each for each in (one, other) if each.number is None]
-    kinds = sorted({each.kind for each in named or (one, other)}, key=lambda kind: reach(kind)[1])
-    kind = _holding([one.span, other.span, span, *also], [kinds[-1], "INTEGER", "BIGINT"])
-    a, b = widened(one, kind), widened(other, kind)
+    named = [each for each in (scalar, other) if each.number is None]
+    kinds = sorted({each.kind for each in named or (scalar, other)}, key=lambda kind: reach(kind)[1])
+    kind = _holding([scalar.span, other.span, span, *also], [kinds[-1], "INTEGER", "BIGINT"])
+    a, b = widened(scalar, kind), widened(other, kind)
     return Scalar(builtin(sign, a.sql, b.sql), kind, span)
 
 
-def _in_double(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
-    a, b = (widened(each, "DOUBLE") for each in (one, other))
+def _in_double(sign: str, scalar: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
+    a, b = (widened(each, "DOUBLE") for each in (scalar, other))
     # A result is rounded: by less than this.
     slack = max(abs(span[0]), abs(span[1])) / 10**9
     return Scalar(builtin(sign, a.sql, b.sql), "DOUBLE", (span[0] - slack, span[1] + slack))
 
 
-def _why_not(one: Scalar, other: Scalar) -> str:
+def _why_not(scalar: Scalar, other: Scalar) -> str:
     """Why two values are not computed with, and what may be asked instead."""
-    if {one.kind, other.kind} & {"DATE", "TIMESTAMP"}:
+    if {scalar.kind, other.kind} & {"DATE", "TIMESTAMP"}:
         return _OF_DATES
-    is_of_two = one.number is None and other.number is None
+    is_of_two = scalar.number is None and other.number is None
     return f"{_OF_NUMBERS}." if is_of_two else f"{_OF_NUMBERS}: {_WITH_CONSTANT}."
 
 
-def _spans(one: Scalar, other: Scalar) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+def _spans(scalar: Scalar, other: Scalar) -> tuple[Fraction, Fraction, Fraction, Fraction]:
     """The spans of two numbers. Raises NotTotal if one has no span."""
-    fit = [is_exact(each.kind) or each.kind == "DOUBLE" for each in (one, other)]
-    if one.span is None or other.span is None or not all(fit):
-        raise NotTotal(_why_not(one, other))
-    if max(abs(each) for each in (*one.span, *other.span)) > _MOST:
+    fit = [is_exact(each.kind) or each.kind == "DOUBLE" for each in (scalar, other)]
+    if scalar.span is None or other.span is None or not all(fit):
+        raise NotTotal(_why_not(scalar, other))
+    if max(abs(each) for each in (*scalar.span, *other.span)) > _MOST:
         raise NotTotal("A number could leave the range of every type: compute with smaller ones.")
-    return (*one.span, *other.span)
+    return (*scalar.span, *other.span)
 
 
-def _combined(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
-    if one.kind in WHOLE and other.kind in WHOLE:
-        return _in_range(sign, one, other, span)
-    if "DOUBLE" in (one.kind, other.kind):
-        return _in_double(sign, one, other, span)
-    return _times_in_decimals(one, other, span) if sign == "*" else _in_decimals(sign, one, other, span)
+def _combined(sign: str, scalar: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
+    if scalar.kind in WHOLE and other.kind in WHOLE:
+        return _in_range(sign, scalar, other, span)
+    if "DOUBLE" in (scalar.kind, other.kind):
+        return _in_double(sign, scalar, other, span)
+    return _times_in_decimals(scalar, other, span) if sign == "*" else _in_decimals(sign, scalar, other, span)
 
 
-def _places(one: Scalar) -> tuple[int, int]:
+def _places(scalar: Scalar) -> tuple[int, int]:
     """The width and the scale of the DECIMAL as which DuckDB computes with a decimal or a whole number."""
-    return digits(one.kind) or (min(WHOLE_DIGITS[one.kind], 38), 0)
+    return digits(scalar.kind) or (min(WHOLE_DIGITS[scalar.kind], 38), 0)
 
 
 def _width(scale: int, *spans: tuple[Fraction, Fraction]) -> int:
@@ -476,68 +476,68 @@ def _width(scale: int, *spans: tuple[Fraction, Fraction]) -> int:
     return found
 
 
-def _in_decimals(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
+def _in_decimals(sign: str, scalar: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
     """A sum or a difference with decimals, in a type that holds both operands and the result."""
-    assert one.span is not None
+    assert scalar.span is not None
     assert other.span is not None
-    (width, scale), (other_width, other_scale) = _places(one), _places(other)
+    (width, scale), (other_width, other_scale) = _places(scalar), _places(other)
     common = max(scale, other_scale)
-    needed = _width(common, one.span, other.span, span)
+    needed = _width(common, scalar.span, other.span, span)
     wanted = min(max(width - scale, other_width - other_scale) + common + 1, 38)
     if needed <= wanted and (wanted <= _WIDEST_OF_64 or max(width, other_width) > _WIDEST_OF_64):
-        return Scalar(builtin(sign, one.sql, other.sql), f"DECIMAL({wanted},{common})", span)
+        return Scalar(builtin(sign, scalar.sql, other.sql), f"DECIMAL({wanted},{common})", span)
     # Some versions of DuckDB keep a sum of two numbers of 64 bits within 64 bits, where it may overflow.
     wide = max(needed, _WIDEST_OF_64 + 1)
-    a, b = (widened(each, f"DECIMAL({wide},{common})") for each in (one, other))
+    a, b = (widened(each, f"DECIMAL({wide},{common})") for each in (scalar, other))
     return Scalar(builtin(sign, a.sql, b.sql), f"DECIMAL({min(wide + 1, 38)},{common})", span)
 
 
-def _times_in_decimals(one: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
+def _times_in_decimals(scalar: Scalar, other: Scalar, span: tuple[Fraction, Fraction]) -> Scalar:
     """A product with decimals, in a type that holds it."""
-    (width, scale), (other_width, other_scale) = _places(one), _places(other)
+    (width, scale), (other_width, other_scale) = _places(scalar), _places(other)
     common = scale + other_scale
     needed = _width(common, span)
     # DuckDB keeps a product of two numbers of 64 bits within 64 bits, where it may overflow.
     own = min(width + other_width, _WIDEST_OF_64 if max(width, other_width) <= _WIDEST_OF_64 else 38)
     if needed <= own:
-        return Scalar(builtin("*", one.sql, other.sql), f"DECIMAL({own},{common})", span)
+        return Scalar(builtin("*", scalar.sql, other.sql), f"DECIMAL({own},{common})", span)
     wide = max(width, _WIDEST_OF_64 + 1)
-    a = widened(one, f"DECIMAL({wide},{scale})")
+    a = widened(scalar, f"DECIMAL({wide},{scale})")
     return Scalar(builtin("*", a.sql, other.sql), f"DECIMAL({min(wide + other_width, 38)},{common})", span)
 
 
-def _in_floats(sign: str, one: Scalar, other: Scalar) -> Scalar | None:
+def _in_floats(sign: str, scalar: Scalar, other: Scalar) -> Scalar | None:
     """An operation on DOUBLEs without known bounds, which is infinite or NaN where it overflows; None for others."""
-    kinds = {one.kind, other.kind}
+    kinds = {scalar.kind, other.kind}
     if "DOUBLE" not in kinds or not all(is_exact(kind) or kind == "DOUBLE" for kind in kinds):
         return None
-    if one.span is not None and other.span is not None:
+    if scalar.span is not None and other.span is not None:
         return None
-    a, b = (widened(each, "DOUBLE").sql for each in (one, other))
+    a, b = (widened(each, "DOUBLE").sql for each in (scalar, other))
     # There is one zero, not -0.0 beside it.
     return Scalar(builtin("+", builtin(sign, a, b), "CAST(0 AS DOUBLE)"), "DOUBLE")
 
 
-def _sum(one: Scalar, other: Scalar) -> Scalar:
-    if (floats := _in_floats("+", one, other)) is not None:
+def _sum(scalar: Scalar, other: Scalar) -> Scalar:
+    if (floats := _in_floats("+", scalar, other)) is not None:
         return floats
-    a, b, c, d = _spans(one, other)
-    return _combined("+", one, other, (a + c, b + d))
+    a, b, c, d = _spans(scalar, other)
+    return _combined("+", scalar, other, (a + c, b + d))
 
 
-def _difference(one: Scalar, other: Scalar) -> Scalar:
-    if (floats := _in_floats("-", one, other)) is not None:
+def _difference(scalar: Scalar, other: Scalar) -> Scalar:
+    if (floats := _in_floats("-", scalar, other)) is not None:
         return floats
-    a, b, c, d = _spans(one, other)
-    return _combined("-", one, other, (a - d, b - c))
+    a, b, c, d = _spans(scalar, other)
+    return _combined("-", scalar, other, (a - d, b - c))
 
 
-def _product(one: Scalar, other: Scalar) -> Scalar:
-    if (floats := _in_floats("*", one, other)) is not None:
+def _product(scalar: Scalar, other: Scalar) -> Scalar:
+    if (floats := _in_floats("*", scalar, other)) is not None:
         return floats
-    a, b, c, d = _spans(one, other)
+    a, b, c, d = _spans(scalar, other)
     ends = [a * c, a * d, b * c, b * d]
-    return _combined("*", one, other, (min(ends), max(ends)))
+    return _combined("*", scalar, other, (min(ends), max(ends)))
 
 
 def _divisor(other: Scalar) -> Fraction:
@@ -558,35 +558,35 @@ def _ratio(a: str, b: str) -> Scalar:
     return Scalar(f"CASE {by_zero} ELSE {divided} END", "DOUBLE")
 
 
-def _quotient(one: Scalar, other: Scalar) -> Scalar:
-    if other.number is None and is_exact(one.kind) and is_exact(other.kind):
-        return _ratio(*(widened(each, "DOUBLE").sql for each in (one, other)))
+def _quotient(scalar: Scalar, other: Scalar) -> Scalar:
+    if other.number is None and is_exact(scalar.kind) and is_exact(other.kind):
+        return _ratio(*(widened(each, "DOUBLE").sql for each in (scalar, other)))
     by = _divisor(other)
-    if (floats := _in_floats("/", one, other)) is not None:
+    if (floats := _in_floats("/", scalar, other)) is not None:
         return floats
-    a, b, *_ = _spans(one, other)
+    a, b, *_ = _spans(scalar, other)
     ends = [a / by, b / by]
-    return _in_double("/", one, other, (min(ends), max(ends)))
+    return _in_double("/", scalar, other, (min(ends), max(ends)))
 
 
-def _whole_quotient(one: Scalar, other: Scalar) -> Scalar:
-    a, b, *_ = _spans(one, other)
+def _whole_quotient(scalar: Scalar, other: Scalar) -> Scalar:
+    a, b, *_ = _spans(scalar, other)
     by = _divisor(other)
-    if one.kind not in WHOLE or other.kind not in WHOLE:
+    if scalar.kind not in WHOLE or other.kind not in WHOLE:
         raise NotTotal("// is for whole numbers: others are divided by /.")
     ends = [a / by, b / by]
-    return _in_range("//", one, other, (Fraction(int(min(ends))), Fraction(int(max(ends)))))
+    return _in_range("//", scalar, other, (Fraction(int(min(ends))), Fraction(int(max(ends)))))
 
 
-def _remainder(one: Scalar, other: Scalar) -> Scalar:
-    a, b, *_ = _spans(one, other)
+def _remainder(scalar: Scalar, other: Scalar) -> Scalar:
+    a, b, *_ = _spans(scalar, other)
     by = _divisor(other)
-    if one.kind not in WHOLE or other.kind not in WHOLE:
+    if scalar.kind not in WHOLE or other.kind not in WHOLE:
         raise NotTotal("% is for whole numbers.")
     most = abs(by) - 1
     # The machine computes the quotient too, which overflows for the least number by -1.
     return _in_range(
-        "%", one, other, (max(-most, min(a, Fraction(0))), min(most, max(b, Fraction(0)))), (a / by, a / by)
+        "%", scalar, other, (max(-most, min(a, Fraction(0))), min(most, max(b, Fraction(0)))), (a / by, a / by)
     )
 
 
@@ -603,25 +603,25 @@ ARITHMETIC: Mapping[Operator, Callable[[Scalar, Scalar], Scalar]] = {
 # --- casts ------------------------------------------------------------------------------------------------------------
 
 
-def _cast(one: Scalar, kind: str) -> Scalar:
+def _cast(scalar: Scalar, kind: str) -> Scalar:
     """A cast that holds for every value."""
-    if one.kind == kind:
-        return one
-    if kind in WHOLE and one.span is not None:
+    if scalar.kind == kind:
+        return scalar
+    if kind in WHOLE and scalar.span is not None:
         # A cast rounds.
-        low, high = Fraction(floor(one.span[0])), Fraction(ceil(one.span[1]))
+        low, high = Fraction(floor(scalar.span[0])), Fraction(ceil(scalar.span[1]))
         if reach(kind)[0] <= low and high <= reach(kind)[1]:
-            return Scalar(f"CAST({one.sql} AS {kind})", kind, (low, high))
-    if kind == "DOUBLE" and is_exact(one.kind) and one.span is not None:
-        return Scalar(f"CAST({one.sql} AS {kind})", kind, one.span)
-    if (one.kind, kind) in _CASTS or (kind == "VARCHAR" and one.kind in WHOLE):
-        return Scalar(f"CAST({one.sql} AS {kind})", kind)
-    if one.is_near and {one.kind, kind} == set(times.TIMES):
-        return Scalar(f"CAST({one.sql} AS {kind})", kind, is_near=True)
-    if one.kind == "DATE" and kind == "TIMESTAMP":
-        return _or_infinite(one, "TIMESTAMP", lambda moved: f"CAST({moved} AS TIMESTAMP)")
-    if one.kind == "BOOLEAN" and kind in WHOLE:
-        return Scalar(f"CAST({one.sql} AS {kind})", kind, (Fraction(0), Fraction(1)))
+            return Scalar(f"CAST({scalar.sql} AS {kind})", kind, (low, high))
+    if kind == "DOUBLE" and is_exact(scalar.kind) and scalar.span is not None:
+        return Scalar(f"CAST({scalar.sql} AS {kind})", kind, scalar.span)
+    if (scalar.kind, kind) in _CASTS or (kind == "VARCHAR" and scalar.kind in WHOLE):
+        return Scalar(f"CAST({scalar.sql} AS {kind})", kind)
+    if scalar.is_near and {scalar.kind, kind} == set(times.TIMES):
+        return Scalar(f"CAST({scalar.sql} AS {kind})", kind, is_near=True)
+    if scalar.kind == "DATE" and kind == "TIMESTAMP":
+        return _or_infinite(scalar, "TIMESTAMP", lambda moved: f"CAST({moved} AS TIMESTAMP)")
+    if scalar.kind == "BOOLEAN" and kind in WHOLE:
+        return Scalar(f"CAST({scalar.sql} AS {kind})", kind, (Fraction(0), Fraction(1)))
     raise NotTotal(LISTED)
 
 
@@ -640,11 +640,11 @@ def _no_more(rest: Sequence[Value | None]) -> None:
         raise NotTotal(LISTED)
 
 
-def _texts(one: Scalar, rest: Sequence[Value | None], most: int) -> list[str]:
+def _texts(scalar: Scalar, rest: Sequence[Value | None], most: int) -> list[str]:
     """The arguments of a function of a text: the text, and up to `most` constant texts."""
-    if not is_text(one.kind) or len(rest) > most:
+    if not is_text(scalar.kind) or len(rest) > most:
         raise NotTotal(LISTED)
-    return [one.sql, *(of_constant(each, "VARCHAR").sql for each in _given(rest))]
+    return [scalar.sql, *(of_constant(each, "VARCHAR").sql for each in _given(rest))]
 
 
 def _given(rest: Sequence[Value | None]) -> list[Value]:
@@ -657,11 +657,11 @@ def _given(rest: Sequence[Value | None]) -> list[Value]:
 def _of_text(name: str, kind: str = "VARCHAR", most: int = 0, least: int = 0) -> _Function:
     """A function of a text and up to `most` constant texts."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
         if len(rest) < least:
             raise NotTotal(LISTED)
         span = (Fraction(0), Fraction(2**40)) if kind == "BIGINT" else None
-        return Scalar(builtin(name, *_texts(one, rest, most)), kind, span)
+        return Scalar(builtin(name, *_texts(scalar, rest, most)), kind, span)
 
     return written
 
@@ -669,31 +669,31 @@ def _of_text(name: str, kind: str = "VARCHAR", most: int = 0, least: int = 0) ->
 def _part_of_text(name: str, least: int, most: int) -> _Function:
     """left, right and substring, with constant numbers of characters."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
         numbers = [each.value for each in _given(rest) if each.kind in (NUMBER, *WHOLE)]
         plain = [int(number) for number in numbers if isinstance(number, Fraction) and number.denominator == 1]
         fits = least <= len(plain) <= most and len(plain) == len(rest) and all(abs(each) <= _LONGEST for each in plain)
         if not fits or (len(plain) == 2 and plain[1] < 0):
             raise NotTotal(f"{name} takes constant whole numbers of characters, up to {_LONGEST:,}.")
-        return Scalar(builtin(name, *_texts(one, (), 0), *map(str, plain)), "VARCHAR")
+        return Scalar(builtin(name, *_texts(scalar, (), 0), *map(str, plain)), "VARCHAR")
 
     return written
 
 
-def _split_part(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _split_part(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """The part of a text with a number, between constant separators."""
     separator, number = _given(rest) if len(rest) == 2 else (None, None)
     at = number.value if number is not None and number.kind in (NUMBER, *WHOLE) else None
     if separator is None or not isinstance(at, Fraction) or at.denominator != 1 or not 1 <= abs(at) <= _LONGEST:
         raise NotTotal("split_part takes a constant separator, and the number of a part, which is not 0.")
-    return Scalar(builtin("split_part", *_texts(one, [separator], 1), str(int(at))), "VARCHAR")
+    return Scalar(builtin("split_part", *_texts(scalar, [separator], 1), str(int(at))), "VARCHAR")
 
 
 def _matching(name: str) -> _Function:
     """Whether a text has or is what a regular expression describes, with options or none."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
-        texts, given = _texts(one, rest, 2), [str(each.value) for each in _given(rest)]
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        texts, given = _texts(scalar, rest, 2), [str(each.value) for each in _given(rest)]
         if not given or not is_regular(given[0]) or not set("".join(given[1:])) <= {*"cims"}:
             raise NotTotal(
                 f"{name} takes a constant regular expression of characters, classes, groups, alternatives, anchors and "
@@ -707,8 +707,8 @@ def _matching(name: str) -> _Function:
 def _like_escaped(name: str) -> _Function:
     """LIKE and ILIKE with ESCAPE."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
-        texts, given = _texts(one, rest, 2), [str(each.value) for each in _given(rest)]
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        texts, given = _texts(scalar, rest, 2), [str(each.value) for each in _given(rest)]
         if len(given) != 2 or not is_escaped(*given):
             raise NotTotal("LIKE takes a constant pattern in which a character follows each ESCAPE.")
         return Scalar(builtin(name, *texts), "BOOLEAN")
@@ -716,34 +716,34 @@ def _like_escaped(name: str) -> _Function:
     return written
 
 
-def _or_infinite(one: Scalar, kind: str, write: Callable[[str], str]) -> Scalar:
+def _or_infinite(scalar: Scalar, kind: str, write: Callable[[str], str]) -> Scalar:
     """A date or a timestamp as another, which is infinite for dates beyond 290,000 years. kind: of the other."""
-    inside, moved = within_years(one)
+    inside, moved = within_years(scalar)
     sql = (
-        f"CASE WHEN {inside} THEN {write(moved)} WHEN {one.sql} > {one.kind} '{LATEST}' THEN {kind} 'infinity' "
-        f"WHEN {one.sql} < {one.kind} '{EARLIEST}' THEN {kind} '-infinity' END"
+        f"CASE WHEN {inside} THEN {write(moved)} WHEN {scalar.sql} > {scalar.kind} '{LATEST}' THEN {kind} 'infinity' "
+        f"WHEN {scalar.sql} < {scalar.kind} '{EARLIEST}' THEN {kind} '-infinity' END"
     )
     return Scalar(sql, kind)
 
 
-def _clock(one: Scalar, zone: str) -> Scalar:
+def _clock(scalar: Scalar, zone: str) -> Scalar:
     """What clocks of a zone show at a moment. Raises NotTotal."""
-    return _between_zones(one, zone, "TIMESTAMP", zones.clock_sql)
+    return _between_zones(scalar, zone, "TIMESTAMP", zones.clock_sql)
 
 
-def _moments(one: Scalar, zone: str) -> Scalar:
+def _moments(scalar: Scalar, zone: str) -> Scalar:
     """The moments at which clocks of a zone show a TIMESTAMP. Raises NotTotal."""
-    return _between_zones(one, zone, ZONED, zones.moment_sql)
+    return _between_zones(scalar, zone, ZONED, zones.moment_sql)
 
 
-def _between_zones(one: Scalar, zone: str, kind: str, write: Callable[[str, str], str]) -> Scalar:
+def _between_zones(scalar: Scalar, zone: str, kind: str, write: Callable[[str, str], str]) -> Scalar:
     if zone == "UTC":
-        return replace(one, kind=kind, is_moment=False)
-    if len(one.sql) > _LONGEST_MOVED:
+        return replace(scalar, kind=kind, is_moment=False)
+    if len(scalar.sql) > _LONGEST_MOVED:
         raise NotTotal("A time is brought into another zone too often: leave out what is not needed.")
-    if one.is_near:
-        return Scalar(write(zone, one.sql), kind, is_near=True)
-    moved = _or_infinite(replace(one, kind="TIMESTAMP"), "TIMESTAMP", partial(write, zone))
+    if scalar.is_near:
+        return Scalar(write(zone, scalar.sql), kind, is_near=True)
+    moved = _or_infinite(replace(scalar, kind="TIMESTAMP"), "TIMESTAMP", partial(write, zone))
     return replace(moved, kind=kind, is_near=True)
 
 
@@ -758,81 +758,81 @@ def _of_date(
 ) -> _Function:
     """A part of a date as a number. guarded: whether it is NULL beyond 290,000 years, where it could fail."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
         _no_more(rest)
-        if one.kind not in kinds:
+        if scalar.kind not in kinds:
             raise NotTotal(f"{name} is for columns of the types {' and '.join(kinds)} here.")
-        sql = builtin(name, one.sql)
+        sql = builtin(name, scalar.sql)
         if guarded:
-            inside, moved = within_years(one)
+            inside, moved = within_years(scalar)
             sql = f"CASE WHEN {inside} THEN {builtin(name, moved)} END"
         return Scalar(sql, "BIGINT", (Fraction(low), Fraction(high)))
 
     return written
 
 
-def _truncated(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _truncated(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """date_trunc to a day or a longer unit. Dates beyond 290,000 years count as infinite."""
     (unit,) = [str(each.value).lower() for each in _given(rest)] or [""]
-    if one.kind == "TIMESTAMP" and unit in ("hour", "minute", "second"):
-        return Scalar(builtin("date_trunc", f"'{unit}'", one.sql), "TIMESTAMP")
-    if one.kind not in ("DATE", "TIMESTAMP") or unit not in _TRUNCATED:
+    if scalar.kind == "TIMESTAMP" and unit in ("hour", "minute", "second"):
+        return Scalar(builtin("date_trunc", f"'{unit}'", scalar.sql), "TIMESTAMP")
+    if scalar.kind not in ("DATE", "TIMESTAMP") or unit not in _TRUNCATED:
         raise NotTotal(f"date_trunc is for dates and timestamps here, to {', '.join(_TRUNCATED)}.")
     quoted_unit = constants.literal(unit)
-    if one.is_near:
-        return Scalar(f"CAST({builtin('date_trunc', quoted_unit, one.sql)} AS DATE)", "DATE", is_near=True)
-    return _or_infinite(one, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
+    if scalar.is_near:
+        return Scalar(f"CAST({builtin('date_trunc', quoted_unit, scalar.sql)} AS DATE)", "DATE", is_near=True)
+    return _or_infinite(scalar, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
 
 
-def _in_utc(one: Scalar) -> Scalar:
+def _in_utc(scalar: Scalar) -> Scalar:
     """A moment as the time in UTC."""
-    return replace(one, kind="TIMESTAMP") if one.kind == ZONED else one
+    return replace(scalar, kind="TIMESTAMP") if scalar.kind == ZONED else scalar
 
 
-def _epoch(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _epoch(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """Seconds since 1970."""
     _no_more(rest)
-    one = _in_utc(one)
-    if one.kind not in ("DATE", "TIMESTAMP"):
+    scalar = _in_utc(scalar)
+    if scalar.kind not in ("DATE", "TIMESTAMP"):
         raise NotTotal("epoch is for columns of the types DATE and TIMESTAMP here.")
     most = Fraction(2 * 10**14)
-    return Scalar(builtin("epoch", one.sql), "DOUBLE", (-most, most))
+    return Scalar(builtin("epoch", scalar.sql), "DOUBLE", (-most, most))
 
 
-def _shown(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _shown(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """Strftime with a constant format."""
     form = [each.value for each in _given(rest)]
     plain = len(form) == 1 and isinstance(form[0], str) and _FORMAT.fullmatch(form[0])
-    if one.kind not in ("DATE", "TIMESTAMP") or not plain:
+    if scalar.kind not in ("DATE", "TIMESTAMP") or not plain:
         raise NotTotal(
             "strftime takes a date or a time, and a constant format of %Y, %m, %d, %j, %H, %I, %p, %M, %S, %g and %f."
         )
-    return Scalar(builtin("strftime", one.sql, constants.literal(str(form[0]))), "VARCHAR")
+    return Scalar(builtin("strftime", scalar.sql, constants.literal(str(form[0]))), "VARCHAR")
 
 
-def _day(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _day(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """date(x), as a cast."""
     _no_more(rest)
-    return _cast(one, "DATE")
+    return _cast(scalar, "DATE")
 
 
 def _named(part: str, names: Sequence[str], least: int) -> _Function:
     """The name of a part of a date. least: the number of the first one."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
-        number = _DATES[part](one, rest).sql
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
+        number = _DATES[part](scalar, rest).sql
         cases = " ".join(f"WHEN {at} THEN {constants.literal(name)}" for at, name in enumerate(names, least))
         return Scalar(f"CASE {number} {cases} END", "VARCHAR")
 
     return written
 
 
-def _last_day(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _last_day(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     """The last day of the month. Dates beyond 290,000 years count as infinite, and have none."""
     _no_more(rest)
-    if one.kind not in ("DATE", "TIMESTAMP"):
+    if scalar.kind not in ("DATE", "TIMESTAMP"):
         raise NotTotal("last_day is for dates and timestamps.")
-    inside, moved = within_years(one)
+    inside, moved = within_years(scalar)
     return Scalar(f"CASE WHEN {inside} THEN {builtin('last_day', moved)} END", "DATE")
 
 
@@ -846,40 +846,40 @@ _TRUNCATED = ("day", "week", "month", "quarter", "year", "decade", "century")
 def _rounded(name: str) -> _Function:
     """floor, ceil, round and trunc: a DECIMAL without digits of a DECIMAL, else a DOUBLE."""
 
-    def written(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    def written(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
         _no_more(rest)
-        span = None if one.span is None else (Fraction(floor(one.span[0])), Fraction(ceil(one.span[1])))
-        decimal = digits(one.kind)
+        span = None if scalar.span is None else (Fraction(floor(scalar.span[0])), Fraction(ceil(scalar.span[1])))
+        decimal = digits(scalar.kind)
         if decimal is not None:
-            return Scalar(builtin(name, one.sql), f"DECIMAL({decimal[0]},0)", span)
-        if one.kind in WHOLE and name == "trunc":
-            return one
-        if one.kind in ("FLOAT", "DOUBLE") or (one.kind in WHOLE and name != "round"):
-            exact = one if one.kind == "FLOAT" else _cast(one, "DOUBLE")
+            return Scalar(builtin(name, scalar.sql), f"DECIMAL({decimal[0]},0)", span)
+        if scalar.kind in WHOLE and name == "trunc":
+            return scalar
+        if scalar.kind in ("FLOAT", "DOUBLE") or (scalar.kind in WHOLE and name != "round"):
+            exact = scalar if scalar.kind == "FLOAT" else _cast(scalar, "DOUBLE")
             return Scalar(builtin(name, exact.sql), exact.kind, span)
         raise NotTotal(LISTED)
 
     return written
 
 
-def _absolute(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _absolute(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     _no_more(rest)
-    if one.kind in WHOLE and one.span is not None:
-        most = max(abs(one.span[0]), abs(one.span[1]))
-        kind = _holding([one.span, (Fraction(0), most)], [one.kind, "BIGINT"])
-        return Scalar(builtin("abs", widened(one, kind).sql), kind, (Fraction(0), most))
-    if one.kind in ("FLOAT", "DOUBLE") or digits(one.kind) is not None:
-        span = None if one.span is None else (Fraction(0), max(abs(one.span[0]), abs(one.span[1])))
-        return Scalar(builtin("abs", one.sql), one.kind, span)
+    if scalar.kind in WHOLE and scalar.span is not None:
+        most = max(abs(scalar.span[0]), abs(scalar.span[1]))
+        kind = _holding([scalar.span, (Fraction(0), most)], [scalar.kind, "BIGINT"])
+        return Scalar(builtin("abs", widened(scalar, kind).sql), kind, (Fraction(0), most))
+    if scalar.kind in ("FLOAT", "DOUBLE") or digits(scalar.kind) is not None:
+        span = None if scalar.span is None else (Fraction(0), max(abs(scalar.span[0]), abs(scalar.span[1])))
+        return Scalar(builtin("abs", scalar.sql), scalar.kind, span)
     raise NotTotal(LISTED)
 
 
-def _negative(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
+def _negative(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     _no_more(rest)
-    if one.kind in WHOLE:
-        return _difference(_of_number(Value(Fraction(0), NUMBER)), one)
-    if digits(one.kind) is not None and one.span is not None:
-        return Scalar(builtin("-", one.sql), one.kind, (-one.span[1], -one.span[0]))
+    if scalar.kind in WHOLE:
+        return _difference(_of_number(Value(Fraction(0), NUMBER)), scalar)
+    if digits(scalar.kind) is not None and scalar.span is not None:
+        return Scalar(builtin("-", scalar.sql), scalar.kind, (-scalar.span[1], -scalar.span[0]))
     raise NotTotal(LISTED)
 
 

@@ -64,9 +64,9 @@ class _Reader:
             case Arithmetic():
                 return self._computed(expr)
             case Case():
-                return _together(self._part(one) for one in expr.values if one != NULL)
+                return _together(self._part(value) for value in expr.values if value != NULL)
             case Coalesce(operands):
-                return _together(self._part(one) for one in operands if one != NULL)
+                return _together(self._part(operand) for operand in operands if operand != NULL)
             case Round(operand, places):
                 return self._rounded(operand, places)
             case Operation("Least" | "Greatest", _):
@@ -95,7 +95,7 @@ class _Reader:
         if expr.operator in ("//", "%"):
             return _WHOLE if left == right == _WHOLE else None
         if expr.operator == "*" and _FLOAT not in (left, right):
-            scales = [one for one in (left, right) if isinstance(one, int)]
+            scales = [number for number in (left, right) if isinstance(number, int)]
             return sum(scales) if scales else _WHOLE
         return _together((left, right))
 
@@ -154,4 +154,4 @@ def _together(kinds: Iterable[_Kind]) -> _Kind:
         return None
     if _FLOAT in found:
         return _FLOAT
-    return max((one for one in found if isinstance(one, int)), default=_WHOLE)
+    return max((number for number in found if isinstance(number, int)), default=_WHOLE)

@@ -72,7 +72,7 @@ def elapsed(last: Scalar, first: Scalar) -> str:
 
 def _near(*ones: Scalar) -> tuple[str, list[str]]:
     """A condition that moments are not too far apart, and they moved so."""
-    found = [within_years(moment(one), *_NEAR) for one in ones]
+    found = [within_years(moment(scalar), *_NEAR) for scalar in ones]
     return " AND ".join(met for met, _ in found), [moved for _, moved in found]
 
 
@@ -82,33 +82,35 @@ def part(name: str, interval: str, *, of_age: bool = False) -> Scalar:
     return Scalar(builtin("date_part", f"'{name}'", interval), "BIGINT", (-most, most))
 
 
-def moment(one: Scalar) -> Scalar:
+def moment(scalar: Scalar) -> Scalar:
     """A DATE or a TIMESTAMP as a TIMESTAMP. Raises NotTotal."""
-    if one.kind == "TIMESTAMP":
-        return one
-    if one.kind != "DATE":
+    if scalar.kind == "TIMESTAMP":
+        return scalar
+    if scalar.kind != "DATE":
         raise NotTotal("The time between two values is told of dates and timestamps here.")
-    met, moved = within_years(one)
+    met, moved = within_years(scalar)
     sql = (
-        f"CASE WHEN {met} THEN CAST({moved} AS TIMESTAMP) WHEN {one.sql} > DATE '{LATEST}' "
-        f"THEN TIMESTAMP 'infinity' WHEN {one.sql} < DATE '{EARLIEST}' THEN TIMESTAMP '-infinity' END"
+        f"CASE WHEN {met} THEN CAST({moved} AS TIMESTAMP) WHEN {scalar.sql} > DATE '{LATEST}' "
+        f"THEN TIMESTAMP 'infinity' WHEN {scalar.sql} < DATE '{EARLIEST}' THEN TIMESTAMP '-infinity' END"
     )
-    return Scalar(sql, "TIMESTAMP", null=one.null)
+    return Scalar(sql, "TIMESTAMP", null=scalar.null)
 
 
-def later(one: Scalar, by: Duration, sign: str) -> Scalar:
+def later(scalar: Scalar, by: Duration, sign: str) -> Scalar:
     """A moment and an interval later or earlier. sign: + or -. Raises NotTotal."""
-    at, span = moment(one), interval(by)
+    at, span = moment(scalar), interval(by)
     met, moved = within_years(at)
     return Scalar(f"CASE WHEN {met} THEN {builtin(sign, moved, span)} ELSE {at.sql} END", "TIMESTAMP")
 
 
-def days_later(one: Scalar, by: Fraction, sign: str) -> Scalar:
+def days_later(scalar: Scalar, by: Fraction, sign: str) -> Scalar:
     """A DATE and a number of days later or earlier. sign: + or -. Raises NotTotal."""
-    if one.kind != "DATE" or by.denominator != 1 or abs(by) > _MOST_DAYS:
+    if scalar.kind != "DATE" or by.denominator != 1 or abs(by) > _MOST_DAYS:
         raise NotTotal(f"To a DATE a whole number of days is added, of {_MOST_DAYS:,} at most.")
-    met, moved = within_years(one)
-    return Scalar(f"CASE WHEN {met} THEN {builtin(sign, moved, f'CAST({by} AS INTEGER)')} ELSE {one.sql} END", "DATE")
+    met, moved = within_years(scalar)
+    return Scalar(
+        f"CASE WHEN {met} THEN {builtin(sign, moved, f'CAST({by} AS INTEGER)')} ELSE {scalar.sql} END", "DATE"
+    )
 
 
 def interval(by: Duration) -> str:

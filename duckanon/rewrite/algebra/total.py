@@ -39,7 +39,9 @@ def builtin(name: str, *arguments: str) -> str:
     return f"system.main.{own}({', '.join(arguments)})"
 
 
-def within_years(one: Scalar, earliest: str = EARLIEST, latest: str = LATEST) -> tuple[str, str]:
+def within_years(scalar: Scalar, earliest: str = EARLIEST, latest: str = LATEST) -> tuple[str, str]:
     """A condition that a date or a timestamp lies between two, and the same moved to between them."""
-    low, high = f"{one.kind} '{earliest}'", f"{one.kind} '{latest}'"
-    return f"{one.sql} >= {low} AND {one.sql} <= {high}", builtin("least", builtin("greatest", one.sql, low), high)
+    low, high = f"{scalar.kind} '{earliest}'", f"{scalar.kind} '{latest}'"
+    return f"{scalar.sql} >= {low} AND {scalar.sql} <= {high}", builtin(
+        "least", builtin("greatest", scalar.sql, low), high
+    )

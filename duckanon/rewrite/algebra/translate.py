@@ -107,14 +107,16 @@ class Scope:
 
     def column(self, name: str) -> Expr:
         """An unqualified name: a column, an output, a source as one value, or else a column of the outer query."""
-        found = self._own(name)
-        if found is None and self.outer is not None:
+        expression = self._own(name)
+        if expression is None and self.outer is not None:
             return self.outer.column(name)
-        return Column(SOMEWHERE, name) if found is None else found
+        return Column(SOMEWHERE, name) if expression is None else expression
 
     def _own(self, name: str) -> Expr | None:
         sure = [
-            one for one in self.visible if one.columns is not None and name in one.columns and name not in one.hidden
+            visible
+            for visible in self.visible
+            if visible.columns is not None and name in visible.columns and name not in visible.hidden
         ]
         column = Column(sure[0].source.number, name) if sure else None
         alias = self.aliases.get(name)
@@ -122,8 +124,12 @@ class Scope:
             return column
         if alias is not None:
             return alias
-        whole = next((one for one in self.visible if one.alias == name and not one.semi), None)
-        untold = [one for one in self.visible if one.columns is None and name not in one.hidden and not one.semi]
+        whole = next((visible for visible in self.visible if visible.alias == name and not visible.semi), None)
+        untold = [
+            visible
+            for visible in self.visible
+            if visible.columns is None and name not in visible.hidden and not visible.semi
+        ]
         if whole is not None and not untold:
             return Star(whole.source.number)
         if untold:
@@ -132,41 +138,43 @@ class Scope:
 
     def qualified(self, table: str, name: str) -> Expr | None:
         """`table.name`, here or in the outer query; None if no source has that alias."""
-        for one in self.visible:
-            if one.alias == table and not (one.columns is not None and name not in one.columns and name != "rowid"):
-                return Column(one.source.number, name)
+        for visible in self.visible:
+            if visible.alias == table and not (
+                visible.columns is not None and name not in visible.columns and name != "rowid"
+            ):
+                return Column(visible.source.number, name)
         return None if self.outer is None else self.outer.qualified(table, name)
 
     def star(self, table: str) -> Expr:
         """`table.*` as one value."""
-        for one in self.visible:
-            if one.alias == table:
-                return Star(one.source.number)
+        for visible in self.visible:
+            if visible.alias == table:
+                return Star(visible.source.number)
         return Star(SOMEWHERE) if self.outer is None else self.outer.star(table)
 
     def stars(self) -> tuple[Expr, ...]:
         """Every source of this SELECT as one value."""
-        return tuple(Star(one.source.number) for one in self.visible)
+        return tuple(Star(visible.source.number) for visible in self.visible)
 
     def expanded(self, table: str | None, without: frozenset[str], replaced: dict[str, Expr]) -> list[Output] | None:
         """The outputs of `*` or `table.*`; None if no source has that alias."""
         outputs: list[Output] = []
         chosen = [one for one in self.visible if (table is None and not one.semi) or one.alias == table]
-        for one in chosen:
-            skipped = without | (one.hidden if table is None else frozenset())
-            if one.columns is None:
-                outputs.append(Output("*", Star(one.source.number, frozenset(skipped))))
+        for visible in chosen:
+            skipped = without | (visible.hidden if table is None else frozenset())
+            if visible.columns is None:
+                outputs.append(Output("*", Star(visible.source.number, frozenset(skipped))))
                 outputs += [Output(name, expr) for name, expr in replaced.items()]
                 continue
-            for name in one.columns:
+            for name in visible.columns:
                 if name not in skipped:
-                    outputs.append(Output(name, replaced.get(name) or Column(one.source.number, name)))
+                    outputs.append(Output(name, replaced.get(name) or Column(visible.source.number, name)))
         return outputs if chosen else None
 
     def cte(self, name: str) -> tuple[Node, Scope] | None:
         """The common table expression of that name, with the scope in which it is written."""
-        found = self.ctes.get(fold(name))
-        return found if found is not None or self.outer is None else self.outer.cte(name)
+        pair = self.ctes.get(fold(name))
+        return pair if pair is not None or self.outer is None else self.outer.cte(name)
 
 
 Translator: TypeAlias = Callable[[Node, Scope], Expr]
@@ -202,9 +210,9 @@ def _column(node: Node, scope: Scope) -> Expr:
     if len(path) == 1:
         return scope.column(path[0])
     for at in range(len(path) - 2, -1, -1):
-        found = scope.qualified(path[at], path[at + 1])
-        if found is not None:
-            return _fields(found, path[at + 2 :])
+        expression = scope.qualified(path[at], path[at + 1])
+        if expression is not None:
+            return _fields(expression, path[at + 2 :])
     return _fields(scope.column(path[0]), path[1:])
 
 
@@ -244,28 +252,28 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
     order: list[Expr] = []
     ways: tuple[Direction, ...] = ()
     distinct = False
-    for one in _arguments(node):
-        if isinstance(one, exp.Distinct):
+    for argument in _arguments(node):
+        if isinstance(argument, exp.Distinct):
             distinct = True
-            operands += [translate(part, scope) for part in one.expressions]
-        elif isinstance(one, exp.Order):
-            operands += [translate(one.this, scope)] if one.this is not None else []
-            order += [translate(part.this, scope) for part in one.expressions]
-            ways = directions(one.expressions)
-        elif not isinstance(one, exp.Star):
-            operands.append(translate(one, scope))
+            operands += [translate(part, scope) for part in argument.expressions]
+        elif isinstance(argument, exp.Order):
+            operands += [translate(argument.this, scope)] if argument.this is not None else []
+            order += [translate(part.this, scope) for part in argument.expressions]
+            ways = directions(argument.expressions)
+        elif not isinstance(argument, exp.Star):
+            operands.append(translate(argument, scope))
     if name == "count_star":
         return Aggregate("count", (), distinct)
     if order and written in ("first", "arbitrary"):
         # The value of the first row may be NULL, and any_value is the first that is none.
         name = "first"
-    found = Aggregate(name, tuple(operands), distinct, order=tuple(order), directions=ways)
-    if distinct or found.argument is None:
-        return found
+    aggregate = Aggregate(name, tuple(operands), distinct, order=tuple(order), directions=ways)
+    if distinct or aggregate.argument is None:
+        return aggregate
     if name == "count_if":
-        return Aggregate("count", where=conjuncts(found.argument))
-    counts = name == "count" and isinstance(found.argument, Constant)
-    return Aggregate("count") if counts or found == Aggregate("sum", (Constant("1"),)) else found
+        return Aggregate("count", where=conjuncts(aggregate.argument))
+    counts = name == "count" and isinstance(aggregate.argument, Constant)
+    return Aggregate("count") if counts or aggregate == Aggregate("sum", (Constant("1"),)) else aggregate
 
 
 def _within_group(node: Node, scope: Scope) -> Expr:
@@ -278,18 +286,18 @@ def _within_group(node: Node, scope: Scope) -> Expr:
 
 def _arguments(node: Node) -> list[Node]:
     """The arguments of a function in order, with options such as string_agg's separator."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for name in [*node.arg_types, *(name for name in node.args if name not in node.arg_types)]:
         value = node.args.get(name)
-        found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, ROOT)]
-    return found
+        nodes += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, ROOT)]
+    return nodes
 
 
 def _operands(node: Node, scope: Scope) -> list[Expr]:
     return [
-        translate(one, scope)
-        for one in _arguments(node)
-        if not isinstance(one, exp.Star | exp.Distinct | exp.Order | exp.DataType)
+        translate(argument, scope)
+        for argument in _arguments(node)
+        if not isinstance(argument, exp.Star | exp.Distinct | exp.Order | exp.DataType)
     ]
 
 
@@ -310,7 +318,7 @@ def _window(node: Node, scope: Scope) -> Expr:
     own = name_of(inner) in WINDOWED
     over = Window(
         WindowFunction(name_of(inner), tuple(_operands(inner, scope))) if own else translate(call, scope),
-        frozenset(translate(one, scope) for one in partition),
+        frozenset(translate(value, scope) for value in partition),
         tuple(translate(expression.this, scope) for expression in order.expressions) if order is not None else (),
         sql(spec) if spec is not None else "",
         directions(order.expressions) if order is not None else (),
@@ -330,7 +338,9 @@ def directions(terms: Sequence[Node]) -> tuple[Direction, ...]:
 
 def _lambda(node: Node, scope: Scope) -> Expr:
     own = {
-        fold(one.name) for one in [*node.expressions, node.args.get("expression")] if isinstance(one, exp.Identifier)
+        fold(expression.name)
+        for expression in [*node.expressions, node.args.get("expression")]
+        if isinstance(expression, exp.Identifier)
     }
     around = node.find_ancestor(exp.Query)
     read = [
@@ -339,7 +349,7 @@ def _lambda(node: Node, scope: Scope) -> Expr:
         if not (len(one.parts) == 1 and fold(one.name) in own) and one.find_ancestor(exp.Query) is around
     ]
     queries = [one for one in nodes_of(node, exp.Query) if one.find_ancestor(exp.Query) is around]
-    return Unclear("lambda", scope.fresh(), tuple(translate(one, scope) for one in [*read, *queries]))
+    return Unclear("lambda", scope.fresh(), tuple(translate(query, scope) for query in [*read, *queries]))
 
 
 def _function(node: Node, scope: Scope) -> Expr:

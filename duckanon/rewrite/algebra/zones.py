@@ -26,8 +26,8 @@ def zone_by_name(name: str) -> str | None:
     """A zone as DuckDB and Python have it, in whatever case it is written; None for one that one of them may lack."""
     if zone_named(name) is UTC:
         return _UTC
-    found = _BY_FOLDED.get(name.lower())
-    return found if found is not None and zone_named(found) is not None else None
+    text = _BY_FOLDED.get(name.lower())
+    return text if text is not None and zone_named(text) is not None else None
 
 
 def session_zone(today: date | None) -> str | None:
@@ -55,14 +55,14 @@ def moment_of(clock: datetime, zone: tzinfo | None) -> datetime | None:
     moments = {clock.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
     if len(moments) > 1:
         return None
-    (found,) = moments
-    return found.replace(tzinfo=None)
+    (moment,) = moments
+    return moment.replace(tzinfo=None)
 
 
 def moments_of(clock: datetime, zone: str) -> list[datetime]:
     """The moments in UTC at which clocks of a zone show a time: two where they are changed."""
     own = zone_named(zone)
-    return [clock.replace(tzinfo=own, fold=one).astimezone(UTC).replace(tzinfo=None) for one in (0, 1)]
+    return [clock.replace(tzinfo=own, fold=number).astimezone(UTC).replace(tzinfo=None) for number in (0, 1)]
 
 
 def clock_ends(zone: str, low: int, high: int) -> tuple[int, int]:
@@ -88,10 +88,10 @@ def _moved_ends(low: int, high: int, moved: Callable[[datetime], list[datetime]]
     first, last = (_FIRST + at * _MICRO for at in (low, high))
     after = first + (datetime.min - first) % _QUARTER
     before = last - (last - datetime.min) % _QUARTER
-    firsts = [first, *(one for at in range(_QUARTERS) if (one := after + at * _QUARTER) <= last)]
-    lasts = [last, *(one for at in range(_QUARTERS) if (one := before - at * _QUARTER - _MICRO) >= first)]
-    least = min(one for at in firsts for one in moved(at))
-    most = max(one for at in lasts for one in moved(at))
+    firsts = [first, *(moment for at in range(_QUARTERS) if (moment := after + at * _QUARTER) <= last)]
+    lasts = [last, *(moment for at in range(_QUARTERS) if (moment := before - at * _QUARTER - _MICRO) >= first)]
+    least = min(moment for at in firsts for moment in moved(at))
+    most = max(moment for at in lasts for moment in moved(at))
     return (least - _FIRST) // _MICRO, (most - _FIRST) // _MICRO
 
 
@@ -181,4 +181,4 @@ _AREAS = {
     """,
 }
 NAMES = frozenset(f"{area}/{place}" for area, places in _AREAS.items() for place in places.split())
-_BY_FOLDED = {one.lower(): one for one in NAMES}
+_BY_FOLDED = {text.lower(): text for text in NAMES}

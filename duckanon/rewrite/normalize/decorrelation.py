@@ -29,12 +29,12 @@ def decorrelated(query: Node, is_own: Callable[[Node], bool]) -> tuple[Node, Nod
     """
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:
         return None
-    if not {one for one, _ in given(query)} <= _CLAUSES:
+    if not {text for text, _ in given(query)} <= _CLAUSES:
         return None
     value = query.expressions[0].unalias()
     pairs, inside = _pairs(query, is_own)
     rest = [value, *inside, *(query.args.get("joins") or [])]
-    if not pairs or not any(True for _ in aggregates_of(value)) or not all(_are_own(one, is_own) for one in rest):
+    if not pairs or not any(True for _ in aggregates_of(value)) or not all(_are_own(value, is_own) for value in rest):
         return None
     empty = _of_no_rows(value)
     if empty is None:
@@ -65,13 +65,13 @@ def _pairs(query: Node, is_own: Callable[[Node], bool]) -> tuple[list[tuple[Node
     pairs: list[tuple[Node, Node]] = []
     inside: list[Node] = []
     for condition in [] if where is None else _conjuncts(where.this):
-        one, other = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else (None, None)
-        if one is None or queries_in(condition):
+        value, other = (condition.this, condition.expression) if isinstance(condition, exp.EQ) else (None, None)
+        if value is None or queries_in(condition):
             inside.append(condition)
-        elif _are_own(one, is_own) and _are_none(other, is_own):
-            pairs.append((one, other))
-        elif _are_own(other, is_own) and _are_none(one, is_own):
-            pairs.append((other, one))
+        elif _are_own(value, is_own) and _are_none(other, is_own):
+            pairs.append((value, other))
+        elif _are_own(other, is_own) and _are_none(value, is_own):
+            pairs.append((other, value))
         else:
             inside.append(condition)
     return pairs, inside
@@ -84,7 +84,7 @@ def _conjuncts(condition: Node) -> list[Node]:
 
 def _are_own(node: Node, is_own: Callable[[Node], bool]) -> bool:
     """Whether all columns in a node, outside of subqueries, are of what a SELECT reads."""
-    return all(is_own(one) for one in _columns(node))
+    return all(is_own(column) for column in _columns(node))
 
 
 def _are_none(node: Node, is_own: Callable[[Node], bool]) -> bool:
@@ -94,8 +94,8 @@ def _are_none(node: Node, is_own: Callable[[Node], bool]) -> bool:
 
 def _columns(node: Node) -> list[Node]:
     """The columns in a node, but for those in subqueries."""
-    inside = {id(one) for query in queries_in(node) for one in nodes_of(query, ROOT)}
-    return [one for one in nodes_of(node, exp.Column) if id(one) not in inside]
+    inside = {id(value) for query in queries_in(node) for value in nodes_of(query, ROOT)}
+    return [value for value in nodes_of(node, exp.Column) if id(value) not in inside]
 
 
 def _of_no_rows(value: Node) -> Node | None:
@@ -106,9 +106,9 @@ def _of_no_rows(value: Node) -> Node | None:
         for aggregate in aggregates
         if name_of(aggregate.this if isinstance(aggregate, exp.Filter) else aggregate) in _COUNTS
     ]
-    below = {id(one) for aggregate in aggregates for one in nodes_of(aggregate, ROOT)}
-    beside = [one for one in nodes_of(value, ROOT) if id(one) not in below]
-    if not all(isinstance(one, _ARITHMETIC) for one in beside) or (counts and len(counts) < len(aggregates)):
+    below = {id(node) for aggregate in aggregates for node in nodes_of(aggregate, ROOT)}
+    beside = [node for node in nodes_of(value, ROOT) if id(node) not in below]
+    if not all(isinstance(value, _ARITHMETIC) for value in beside) or (counts and len(counts) < len(aggregates)):
         return None
     if not counts:
         return exp.Null()

@@ -41,7 +41,7 @@ def ordered_around(text: str) -> str:
 
     Other text stays as it is. Raises sqlglot's TokenError.
     """
-    tokens = [(one.token_type.name, one.start) for one in sqlglot.tokenize(text, read=DIALECT)]
+    tokens = [(token.token_type.name, token.start) for token in sqlglot.tokenize(text, read=DIALECT)]
     depth = 0
     for kind, start in tokens if tokens and tokens[0][0] == "PIVOT" else ():
         depth += (kind == "L_PAREN") - (kind == "R_PAREN")
@@ -56,17 +56,17 @@ def pivots(tree: Node) -> Node:
     PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state becomes
     SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE sex = 'm') AS m FROM t GROUP BY state.
     """
-    for one in nodes_of(tree, *PIVOTS):
-        holder = one.parent
+    for node in nodes_of(tree, *PIVOTS):
+        holder = node.parent
         if holder is None:
-            tree = _select(one, one.this)
-            given = arg(one, "with")
+            tree = _select(node, node.this)
+            given = arg(node, "with")
             if given is not None:
                 tree.set(WITH, given)
-        elif one.arg_key == "pivots":
-            _replace_source(holder, one)
+        elif node.arg_key == "pivots":
+            _replace_source(holder, node)
         else:
-            one.replace(_select(one, one.this))
+            node.replace(_select(node, node.this))
     return tree
 
 
@@ -119,7 +119,9 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]], explained: Ca
     if len(trees) != 1 or trees[0] is None:
         return text
     tree = trees[0]
-    pivots = [one for one in nodes_of(tree, exp.Pivot) if not one.args.get("unpivot") and not one.args.get("fields")]
+    pivots = [
+        node for node in nodes_of(tree, exp.Pivot) if not node.args.get("unpivot") and not node.args.get("fields")
+    ]
     # Inside out: the source of a PIVOT may have another one.
     for pivot in reversed(pivots):
         for axis in [
@@ -132,7 +134,7 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]], explained: Ca
                 raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
             axis.replace(exp.In(this=copied(axis), expressions=list(map(_literal, found))))
     called = [
-        one for call in nodes_of(tree, exp.Anonymous) if name_of(call) == "explain_privacy" for one in _texts(call)
+        text for call in nodes_of(tree, exp.Anonymous) if name_of(call) == "explain_privacy" for text in _texts(call)
     ]
     for one in called:
         # What has no listed values is explained as it stands.
@@ -155,11 +157,11 @@ def _asked(axis: Node, pivot: Node, ask: Callable[[str], Sequence[object]]) -> S
 
 def _texts(call: Node) -> list[Node]:
     """The constant texts among the arguments of a call."""
-    given = [
+    expressions = [
         expression.expression if isinstance(expression, exp.PropertyEQ | exp.EQ) else expression
         for expression in call.expressions
     ]
-    return [one for one in given if isinstance(one, exp.Literal) and one.is_string]
+    return [literal for literal in expressions if isinstance(literal, exp.Literal) and literal.is_string]
 
 
 def _values_of(axis: Node, pivot: Node) -> str:
@@ -171,8 +173,10 @@ def _values_of(axis: Node, pivot: Node) -> str:
     holder: Node | None = pivot
     while holder is not None:
         given = arg(holder, "with")
-        seen = given.expressions if given is not None else []
-        above = [copied(one) for one in seen if all(part is not pivot for part in one.walk())] + above
+        expressions = given.expressions if given is not None else []
+        above = [
+            copied(expression) for expression in expressions if all(part is not pivot for part in expression.walk())
+        ] + above
         holder = holder.parent
     if above:
         query.set(WITH, exp.With(expressions=above))
@@ -194,23 +198,25 @@ def _is_listed(axis: Node) -> bool:
 
 def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
     """An aggregate of each combination of values, under DuckDB's name for it."""
-    found = []
+    columns = []
     for values in product(*(ax.expressions for ax in axes)):
         pairs = zip(axes, values, strict=True)
         where = exp.and_(
             *(exp.EQ(this=copied(axis.this), expression=copied(value)) for axis, value in pairs), copy=False
         )
-        label = "_".join(str(one.this).lower() if isinstance(one, exp.Boolean) else str(one.this) for one in values)
+        label = "_".join(
+            str(value.this).lower() if isinstance(value, exp.Boolean) else str(value.this) for value in values
+        )
         for aggregate in aggregates:
             name = aggregate.alias or (default_name(aggregate) if len(aggregates) > 1 else "")
             told = exp.Filter(this=copied(aggregate.unalias()), expression=exp.Where(this=copied(where)))
-            found.append(exp.alias_(told, f"{label}_{name}" if name else label, quoted=True))
-    return found
+            columns.append(exp.alias_(told, f"{label}_{name}" if name else label, quoted=True))
+    return columns
 
 
 def _others(source: Node, used: Sequence[Node]) -> list[Node]:
     """The columns of the source that a PIVOT without GROUP BY groups by: all that are not used otherwise."""
-    names = {column.name.lower() for one in used for column in nodes_of(one, exp.Column)}
+    names = {column.name.lower() for value in used for column in nodes_of(value, exp.Column)}
     query = source.this if isinstance(source, exp.Subquery) else None
     if (
         isinstance(query, exp.Select)
@@ -233,13 +239,13 @@ def quantile_lists(query: Node) -> None:
 
     quantile_cont(pay, [0.25, 0.5]) becomes [quantile_cont(pay, 0.25), quantile_cont(pay, 0.5)].
     """
-    for one in nodes_of(query, *QUANTILES):
-        key = next((name for name in ("expression", "quantile") if isinstance(one.args.get(name), exp.Array)), None)
-        whole = one.parent if isinstance(one.parent, exp.Filter) else one
+    for node in nodes_of(query, *QUANTILES):
+        key = next((name for name in ("expression", "quantile") if isinstance(node.args.get(name), exp.Array)), None)
+        whole = node.parent if isinstance(node.parent, exp.Filter) else node
         if key is None or isinstance(whole.parent, exp.Window | exp.WithinGroup):
             continue
-        found = [_quantile_at(whole, one, key, place) for place in one.args[key].expressions]
-        new: Node = exp.Array(expressions=found)
+        quantiles = [_quantile_at(whole, node, key, place) for place in node.args[key].expressions]
+        new: Node = exp.Array(expressions=quantiles)
         if isinstance(whole.parent, exp.Select) and whole.arg_key == "expressions":
             new = exp.alias_(new, default_name(whole), quoted=True)
         whole.replace(new)
@@ -304,8 +310,8 @@ def _move(one: Node, node: Node) -> None:
 
 def _single(query: Node) -> Node | None:
     """The only source of a query, which is looked at together with its WITH."""
-    found = sources(query) if isinstance(query, exp.Select) else []
-    return found[0] if len(found) == 1 else None
+    values = sources(query) if isinstance(query, exp.Select) else []
+    return values[0] if len(values) == 1 else None
 
 
 def _aggregates(query: Node) -> bool:
@@ -314,8 +320,8 @@ def _aggregates(query: Node) -> bool:
 
 def _groups_units(query: Node, units: Collection[str]) -> bool:
     """Whether all groups that a query makes are of one unit, as far as the names of their keys say."""
-    grouping = [one for one in [query, *nodes_of(query, exp.Select)] if aggregates_itself(one)]
-    return all(any(fold(key.name) in units for key in _keys(one)) for one in grouping)
+    grouping = [node for node in [query, *nodes_of(query, exp.Select)] if aggregates_itself(node)]
+    return all(any(fold(key.name) in units for key in _keys(value)) for value in grouping)
 
 
 def _keys(query: Node) -> list[Node]:
@@ -333,23 +339,23 @@ def _keys(query: Node) -> list[Node]:
         if isinstance(expression, exp.Literal) and expression.name.isdigit()
     ]
     shown = [query.expressions[at - 1].unalias() for at in places if at <= len(query.expressions)]
-    return [one for one in [*group.expressions, *shown] if isinstance(one, exp.Column)]
+    return [expression for expression in [*group.expressions, *shown] if isinstance(expression, exp.Column)]
 
 
 def _shadowed(query: Node) -> bool:
     """Whether two common table expressions have the same name, so that a name may mean another one elsewhere."""
-    names = Counter(fold(one.alias) for one in nodes_of(query, exp.CTE))
+    names = Counter(fold(node.alias) for node in nodes_of(query, exp.CTE))
     return any(count > 1 for count in names.values())
 
 
-def _is_moved(one: Node, is_read: Callable[[Node], bool]) -> bool:
+def _is_moved(node: Node, is_read: Callable[[Node], bool]) -> bool:
     """Whether an expression of WITH shows the same rows wherever it stands, of a protected table."""
-    body = one.this
+    body = node.this
     if any(part.args.get(name) for part in nodes_of(body, ROOT) for name in _UNMOVED):
         return False
     tables = nodes_of(body, exp.Table)
     plain = all(isinstance(table.this, exp.Identifier) for table in tables)
-    return plain and not one.args.get("materialized") and any(map(is_read, tables))
+    return plain and not node.args.get("materialized") and any(map(is_read, tables))
 
 
 def _names(node: Node, name: str) -> bool:

@@ -48,9 +48,9 @@ def aggregated_first(
 def _check(query: Node, place: int) -> None:
     """Raises NotFollowed unless each row of the source is kept once for each row that it is joined with."""
     joins = query.args.get("joins") or []
-    for one in sources(query):
-        if one.args.get("joins") or one.find(exp.Lateral):
-            raise NotFollowed(_JOINED, one)
+    for source in sources(query):
+        if source.args.get("joins") or source.find(exp.Lateral):
+            raise NotFollowed(_JOINED, source)
     for at, join in enumerate(joins, 1):
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         sides = {"LEFT"} if at > place else {"RIGHT"} if at == place else {"LEFT", "RIGHT", "FULL"}
@@ -66,7 +66,7 @@ def _check_names(query: Node, shared: Collection[str]) -> None:
     """
     known = {fold(expression.alias) for expression in query.expressions if expression.alias}
     known |= {fold(one.name) for join in query.args.get("joins") or [] for one in join.args.get("using") or []}
-    inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in nodes_of(one, ROOT)}
+    inside = {id(node) for source in [*sources(query), *queries_in(query)] for node in nodes_of(source, ROOT)}
     for one in nodes_of(query, exp.Column):
         if id(one) not in inside and not one.table and fold(one.name) in shared and fold(one.name) not in known:
             raise NotFollowed("A column's name is in several of the joined tables: write its table before it.", one)
@@ -97,7 +97,7 @@ class SourceColumns:
         """
         above = arg(self._query, "with")
         apart = [*sources(self._query), *([] if above is None else [above])]
-        inside = {id(node) for one in apart for node in nodes_of(one, ROOT)}
+        inside = {id(node) for value in apart for node in nodes_of(value, ROOT)}
         for call in nodes_of(self._query, exp.Func):
             if id(call) not in inside and name_of(call) in _VOLATILE:
                 raise NotFollowed("Random values beside statistics are not followed: leave them out.", call)
@@ -118,7 +118,7 @@ class SourceColumns:
                 one.set("catalog", None)
         for join in self._query.args.get("joins") or []:
             names = [fold(one.name) for one in join.args.get("using") or []]
-            found |= {self._columns[one]: None for one in names if one in self._columns}
+            found |= {self._columns[name]: None for name in names if name in self._columns}
         return list(found)
 
 
@@ -134,8 +134,8 @@ class _Eager:
                 raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.", name)
         self.inner = exp.Select()
         self._name_outputs()
-        for one in list(self._aggregates()):
-            one.replace(self._added_up(one))
+        for aggregate in list(self._aggregates()):
+            aggregate.replace(self._added_up(aggregate))
         where = self._pushed_down()
         for end in nodes_of(query, exp.Anonymous):
             if name_of(end) in ENDS:
@@ -151,8 +151,8 @@ class _Eager:
                 expression.replace(exp.alias_(copied(expression), default_name(expression), quoted=True, copy=False))
 
     def _aggregates(self) -> Iterator[Node]:
-        parts = [*self._query.expressions, *(self._query.args.get(one) for one in ("having", "qualify", "order"))]
-        return (one for part in parts if part is not None for one in aggregates_of(part))
+        parts = [*self._query.expressions, *(self._query.args.get(text) for text in ("having", "qualify", "order"))]
+        return (aggregate for part in parts if part is not None for aggregate in aggregates_of(part))
 
     def _is_of_source(self, node: Node | None) -> bool:
         """Whether an expression depends on nothing but the source's rows."""
@@ -180,13 +180,13 @@ class _Eager:
         inner = node.this if isinstance(node, exp.Filter) else node
         operand = _operand(inner)
         if self._is_of_source(where):
-            told, kept = where, None
+            condition, kept = where, None
         else:
-            told, kept = None, where
+            condition, kept = None, where
         if self._is_of_source(operand):
-            return _sum_of_parts(inner, operand, lambda one: self._told_as(one, told), kept)
+            return _sum_of_parts(inner, operand, lambda item: self._told_as(item, condition), kept)
         assert operand is not None
-        count = self._told_as(exp.Count(this=exp.Star()), told)
+        count = self._told_as(exp.Count(this=exp.Star()), condition)
         return _weighted(inner, operand, count, kept, self._added(operand, kept))
 
     def _added(self, operand: Node, where: Node | None) -> Node:
@@ -219,22 +219,22 @@ class _Eager:
         mine = [part for part in parts if part.find(exp.Column) is not None and self._is_of_source(part)]
         rest = [copied(part) for part in parts if not any(part is each for each in mine)]
         self._query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-        return [copied(one) for one in mine]
+        return [copied(expression) for expression in mine]
 
     def _fill(self, source: Node, keys: list[str], where: list[Node]) -> None:
         """Write the inner query."""
         shown = [exp.column(exp.to_identifier(key, quoted=True), table=self._alias) for key in keys]
-        names = [exp.alias_(copied(one), one.name, quoted=True, copy=False) for one in shown]
+        names = [exp.alias_(copied(column), column.name, quoted=True, copy=False) for column in shown]
         counted = [
-            exp.alias_(copied(one), f"{_MADE}{at}", quoted=True, copy=False)
-            for at, one in enumerate(self._told.values())
+            exp.alias_(copied(value), f"{_MADE}{at}", quoted=True, copy=False)
+            for at, value in enumerate(self._told.values())
         ]
         self.inner.set("expressions", [*names, *counted])
         self.inner.set(FROM, exp.From(this=source))
         if where:
             self.inner.set("where", exp.Where(this=exp.and_(*where, copy=False)))
         if shown:
-            self.inner.set("group", exp.Group(expressions=[copied(one) for one in shown]))
+            self.inner.set("group", exp.Group(expressions=[copied(column) for column in shown]))
 
 
 def _operand(aggregate: Node) -> Node | None:

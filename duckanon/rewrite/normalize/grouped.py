@@ -123,10 +123,10 @@ class Grouped:
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
         # A constant groups nothing: it stays where it is.
-        self.keys = [one for one in dict.fromkeys(self._keys()) if not isinstance(one, _CONSTANTS)]
-        parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
-        found = [one for part in parts if part is not None for one in aggregates_of(part)]
-        self.aggregates: list[Node] = list(dict.fromkeys(found))
+        self.keys = [key for key in dict.fromkeys(self._keys()) if not isinstance(key, _CONSTANTS)]
+        parts = [*query.expressions, *(query.args.get(text) for text in ("having", "qualify", "order"))]
+        values = [aggregate for part in parts if part is not None for aggregate in aggregates_of(part)]
+        self.aggregates: list[Node] = list(dict.fromkeys(values))
         if not self.aggregates:
             for call in nodes_of(query, exp.Anonymous):
                 if is_like_an_aggregate(fold(call.name)):
@@ -147,8 +147,8 @@ class Grouped:
     def divided(self) -> list[tuple[int, ...]]:
         """The places of the aggregates: of those that are divided by each other together, of each other one alone."""
         groups = [{at} for at in range(len(self.aggregates))]
-        parts = [*self.query.expressions, *(self.query.args.get(one) for one in ("having", "qualify", "order"))]
-        for node in (one for part in parts if part is not None for one in part.walk()):
+        parts = [*self.query.expressions, *(self.query.args.get(text) for text in ("having", "qualify", "order"))]
+        for node in (node for part in parts if part is not None for node in part.walk()):
             found = quotient(node, self.aggregates) if isinstance(node, exp.Div) else None
             if found is not None:
                 both = {self.aggregates.index(one.aggregate) for one in (found.above, found.below)}
@@ -159,7 +159,7 @@ class Grouped:
     @cached_property
     def has_sets(self) -> bool:
         """Whether rows of the result add up others: ROLLUP, CUBE, GROUPING SETS."""
-        return any(isinstance(one, _SETS[:3]) for one in self._terms())
+        return any(isinstance(term, _SETS[:3]) for term in self._terms())
 
     @cached_property
     def sets(self) -> list[tuple[int, ...]]:
@@ -171,10 +171,10 @@ class Grouped:
             return []
         found: list[frozenset[int]] = [frozenset()]
         for term in self._terms():
-            found = [one | other for one in found for other in self._sets(term)]
+            found = [numbers | other for numbers in found for other in self._sets(term)]
             if len(found) > _MOST_SETS:
                 return []
-        return [tuple(sorted(one)) for one in found]
+        return [tuple(sorted(numbers)) for numbers in found]
 
     def _sets(self, term: Node) -> list[frozenset[int]]:
         """The grouping sets of a term of GROUP BY."""
@@ -195,7 +195,7 @@ class Grouped:
 
     def _places(self, term: Node) -> Iterator[int]:
         """Of the keys of a term of GROUP BY. A constant is none of them."""
-        return (self.keys.index(one) for one in self._key(term) if one in self.keys)
+        return (self.keys.index(value) for value in self._key(term) if value in self.keys)
 
     def in_set(self, places: Sequence[int]) -> Grouped:
         """The same query of which the rows of one grouping set alone are looked at. places: of its keys."""
@@ -215,7 +215,7 @@ class Grouped:
         for part in ("group", "having", "qualify", "order", "windows", "distinct", "limit", "offset"):
             given = self.query.args.get(part)
             if isinstance(given, list):
-                new.set(part, [write(one) for one in given])
+                new.set(part, [write(value) for value in given])
             elif part == "group" and by_set:
                 new = new.group_by(*by_set, *over.keys, dialect=DIALECT)
             elif part == "group" and self._group("all") and any(True for _ in nodes_of(new, exp.Window)):
@@ -226,8 +226,8 @@ class Grouped:
         if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
             # Without it the order of the rows would be left to threads. A total is NULL where a key may be NULL, too.
             total = by_set or ([f"grouping({', '.join(over.keys)})"] if self.has_sets else [])
-            by = [sqlglot.parse_one(one, read=DIALECT) for one in (*over.keys, *total)]
-            new = new.order_by(*(exp.Ordered(this=one, nulls_first=True) for one in by))
+            by = [sqlglot.parse_one(key, read=DIALECT) for key in (*over.keys, *total)]
+            new = new.order_by(*(exp.Ordered(this=expression, nulls_first=True) for expression in by))
         return new
 
     def intervals(self, over: Over, widths: Sequence[str | None]) -> list[tuple[int, str]]:
@@ -236,7 +236,7 @@ class Grouped:
         widths: of the aggregates; None for those without.
         """
         write = _Writer(self, over)
-        found = []
+        values = []
         for at, expression in enumerate(self.query.expressions):
             node = expression.unalias()
             width = widths[self.aggregates.index(node)] if node in self.aggregates else None
@@ -244,8 +244,8 @@ class Grouped:
             if shown is not None:
                 width = _width(shown)
             if width is not None:
-                found.append((at, width))
-        return found
+                values.append((at, width))
+        return values
 
     def _group(self, name: str) -> object:
         group = self.query.args.get("group")
@@ -253,7 +253,7 @@ class Grouped:
 
     def _terms(self) -> list[Node]:
         terms = (self._group(name) for name in ("expressions", "rollup", "cube", "grouping_sets"))
-        return [one for given in terms if isinstance(given, list) for one in given]
+        return [value for term in terms if isinstance(term, list) for value in term]
 
     def _keys(self) -> Iterator[Node]:
         shown = self.query.expressions
@@ -262,23 +262,23 @@ class Grouped:
             return
         if group.args.get("all"):
             yield from (one.unalias() for one in shown if not self._is_aggregated(one))
-        for one in self._terms():
-            yield from self._key(one)
+        for term in self._terms():
+            yield from self._key(term)
 
     def _is_aggregated(self, node: Node) -> bool:
         """Whether an expression is computed from aggregates, also by an alias that stands for one."""
-        told: set[str] = set()
+        names: set[str] = set()
         # An alias is known to the expressions after it.
         for name, one in [*self.aliases.items(), ("", node)]:
-            by_alias = (part for part in nodes_of(one, exp.Column) if not part.table and fold(part.name) in told)
+            by_alias = (part for part in nodes_of(one, exp.Column) if not part.table and fold(part.name) in names)
             if any(True for _ in aggregates_of(one)) or not all(map(self._is_column, by_alias)):
-                told.add(name)
-        return "" in told
+                names.add(name)
+        return "" in names
 
     def _key(self, term: Node) -> Iterator[Node]:
         if isinstance(term, _SETS):
-            for one in [*term.expressions, *([term.this] if isinstance(term.this, ROOT) else [])]:
-                yield from self._key(one)
+            for expression in [*term.expressions, *([term.this] if isinstance(term.this, ROOT) else [])]:
+                yield from self._key(expression)
         elif isinstance(term, exp.Literal):
             if not self._is_place(term):
                 raise NotFollowed("GROUP BY has the number of a column that is not there.", term)
@@ -442,7 +442,7 @@ class _Writer:
             raise NotFollowed(_NO_END if divided is None or not self._adds_totals(divided) else _TOTAL_OF_TOTALS, call)
         part, falls = computed
         copy = node.copy()
-        (place,) = (other for one, other in zip(node.walk(), copy.walk(), strict=True) if one is part)
+        (place,) = (other for value, other in zip(node.walk(), copy.walk(), strict=True) if value is part)
         end = self._end(call, part, _OTHER_END[side] if falls else side, named)
         place.replace(exp.Paren(this=end))
         return copy

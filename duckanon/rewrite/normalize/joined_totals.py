@@ -36,15 +36,15 @@ def raised(block: Block, _: Callable[[], int]) -> Block | None:
     if not isinstance(inner, Block) or not inner.keys or inner.sets or inner.limited or inner.qualify or inner.distinct:
         return None
     rest = tuple(source for source in block.sources if source is not first)
-    if first.join != "inner" or not all(_is_total(one) for one in rest):
+    if first.join != "inner" or not all(_is_total(source) for source in rest):
         return None
 
     def change(expr: Expr) -> Expr | None:
         if isinstance(expr, Column) and expr.source == first.number:
-            found = inner.output(expr.name)
-            if found is None:
+            expression = inner.output(expr.name)
+            if expression is None:
                 raise _No
-            return found
+            return expression
         return None
 
     try:
@@ -62,7 +62,11 @@ def raised(block: Block, _: Callable[[], int]) -> Block | None:
         first=block.first,
         node=block.node,
     )
-    conditions = frozenset(one for one in extra if any(c.source in {s.number for s in rest} for c in columns_in([one])))
+    conditions = frozenset(
+        expression
+        for expression in extra
+        if any(c.source in {s.number for s in rest} for c in columns_in([expression]))
+    )
     return _joined(replace(merged, having=inner.having | (extra - conditions)), conditions)
 
 
@@ -92,14 +96,14 @@ def _joined(block: Block, conditions: frozenset[Expr]) -> Block | None:
 
 
 def _is_total(source: Source) -> bool:
-    one = source.relation
+    relation = source.relation
     return (
-        isinstance(one, Block)
-        and one.keys is not None
-        and not (one.sets or one.limited or one.having or one.qualify or one.distinct)
+        isinstance(relation, Block)
+        and relation.keys is not None
+        and not (relation.sets or relation.limited or relation.having or relation.qualify or relation.distinct)
         and source.join in ("inner", "left")
-        and len(one.sources) == 1
-        and isinstance(one.sources[0].relation, Table)
+        and len(relation.sources) == 1
+        and isinstance(relation.sources[0].relation, Table)
     )
 
 
@@ -122,7 +126,7 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
     if not set(bound.values()) <= set(keys):
         raise _No
     same, extra = _same_records(block.sources, block.where - used, inner)
-    if any(_of(one, total.number) for one in extra):
+    if any(_of(expression, total.number) for expression in extra):
         # A condition that compares records with the total is none of what is counted alone.
         raise _No
     if any(rebuilt(key, same) != value for key, value in bound.items()):
@@ -131,13 +135,13 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
 
     def change(expr: Expr) -> Expr | None:
         if isinstance(expr, Aggregate) and expr.name in _SAME and expr.argument is not None and not expr.where:
-            one = expr.argument
-            return change(one) if isinstance(one, Column) and one.source == total.number else None
+            column = expr.argument
+            return change(column) if isinstance(column, Column) and column.source == total.number else None
         if isinstance(expr, Column) and expr.source == total.number:
-            found = inner.output(expr.name)
-            if found in bound:
-                return bound[found]
-            return _window(found, same, partition)
+            expression = inner.output(expr.name)
+            if expression in bound:
+                return bound[expression]
+            return _window(expression, same, partition)
         return None
 
     return _finished(block, change, keys, used, extra), conditions - used
@@ -147,17 +151,17 @@ def correlated(block: Block, _: Callable[[], int]) -> Block | None:
     """A grouping block with subqueries that count all records or those of its row, rewritten with windows."""
     if not block.keys or block.sets is not None:
         return None
-    nested = [one for output in block.outputs for one in _scalars(output.expr)]
-    for one in nested:
+    nested = [scalar for output in block.outputs for scalar in _scalars(output.expr)]
+    for scalar_query in nested:
         try:
-            return _uncorrelated(block, one)
+            return _uncorrelated(block, scalar_query)
         except _No:
             continue
     return None
 
 
 def _scalars(expr: Expr) -> list[ScalarQuery]:
-    return [one for one in walk(expr) if isinstance(one, ScalarQuery)]
+    return [node for node in walk(expr) if isinstance(node, ScalarQuery)]
 
 
 def _uncorrelated(block: Block, nested: ScalarQuery) -> Block:
@@ -171,7 +175,7 @@ def _uncorrelated(block: Block, nested: ScalarQuery) -> Block:
     used = set()
     for condition in inner.where:
         pair = _pair(condition, own)
-        if pair is not None and not any(one.source == own for one in columns_in([pair[1]])):
+        if pair is not None and not any(column.source == own for column in columns_in([pair[1]])):
             bound[pair[0]] = pair[1]
             used.add(condition)
     bare = replace(inner, where=inner.where - used)
@@ -193,14 +197,14 @@ def _pair(condition: Expr, number: int) -> tuple[Column, Expr] | None:
     if not isinstance(condition, Comparison) or condition.operator not in ("=", "IS NOT DISTINCT FROM"):
         return None
     left, right = condition.left, condition.right
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Column) and one.source == number and not _of(other, number):
-            return one, other
+    for expression, other in ((left, right), (right, left)):
+        if isinstance(expression, Column) and expression.source == number and not _of(other, number):
+            return expression, other
     return None
 
 
 def _of(expr: Expr, number: int) -> bool:
-    return any(one.source == number for one in columns_in([expr]))
+    return any(column.source == number for column in columns_in([expr]))
 
 
 def _same_records(
@@ -220,16 +224,16 @@ def _same_records(
             return Column(mine[0].number, expr.name)
         return None
 
-    conditions = frozenset(rebuilt(one, same) for one in inner.where)
+    conditions = frozenset(rebuilt(condition, same) for condition in inner.where)
     if not conditions <= where:
         raise _No
     return same, where - conditions
 
 
-def _window(found: Expr | None, same: Callable[[Expr], Expr | None], partition: frozenset[Expr]) -> Expr:
-    if not isinstance(found, Aggregate) or found.distinct or found.name not in ("count", "sum"):
+def _window(expression: Expr | None, same: Callable[[Expr], Expr | None], partition: frozenset[Expr]) -> Expr:
+    if not isinstance(expression, Aggregate) or expression.distinct or expression.name not in ("count", "sum"):
         raise _No
-    return Window(Aggregate("sum", (rebuilt(found, same),)), partition)
+    return Window(Aggregate("sum", (rebuilt(expression, same),)), partition)
 
 
 def _finished(
@@ -252,10 +256,10 @@ def _finished(
         return None
 
     outputs = tuple(Output(output.name, rebuilt(output.expr, filtered)) for output in block.outputs)
-    having = frozenset(rebuilt(one, filtered) for one in block.having)
+    having = frozenset(rebuilt(condition, filtered) for condition in block.having)
     if extra:
-        if not all(is_aggregated(one) for one in having):
+        if not all(is_aggregated(condition) for condition in having):
             raise _No
         having |= {Comparison(">", Aggregate("count", where=extra), Constant("0"))}
-    order = tuple(rebuilt(one, filtered) for one in block.order) if not extra else ()
+    order = tuple(rebuilt(expression, filtered) for expression in block.order) if not extra else ()
     return replace(block, outputs=outputs, keys=keys, where=block.where - used - extra, having=having, order=order)

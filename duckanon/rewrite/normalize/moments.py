@@ -25,9 +25,11 @@ class _Pairs:
 
     def _of(self, call: Node) -> Node:
         """An aggregate over the records that have both."""
-        conditions = [exp.Not(this=exp.Is(this=exp.Paren(this=one), expression=exp.Null())) for one in (self.y, self.x)]
-        given = [] if self.kept is None else [self.kept.this]
-        return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*given, *conditions)))
+        conditions = [
+            exp.Not(this=exp.Is(this=exp.Paren(this=value), expression=exp.Null())) for value in (self.y, self.x)
+        ]
+        values = [] if self.kept is None else [self.kept.this]
+        return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*values, *conditions)))
 
     @property
     def count(self) -> Node:
@@ -85,8 +87,8 @@ class _Pairs:
         explained = exp.Case(ifs=[of_y], default=_number(1))
         return _where(_is_above(self.spread_x), explained)
 
-    def times(self, one: Node) -> Node:
-        return exp.Paren(this=exp.Mul(this=self.count, expression=one))
+    def times(self, node: Node) -> Node:
+        return exp.Paren(this=exp.Mul(this=self.count, expression=node))
 
 
 _WRITTEN: dict[type[exp.AggFunc], Callable[[_Pairs], Node]] = {
@@ -111,20 +113,20 @@ PAIRS = tuple(_WRITTEN)
 
 def pairs_of_numbers(query: Node) -> None:
     """Write statistics of pairs of numbers in place as what they follow from; columns keep their names."""
-    for one in nodes_of(query, *PAIRS):
-        whole = one.parent if isinstance(one.parent, exp.Filter) else one
-        if isinstance(whole.parent, exp.Window) or isinstance(one.this, exp.Distinct):
+    for node in nodes_of(query, *PAIRS):
+        whole = node.parent if isinstance(node.parent, exp.Filter) else node
+        if isinstance(whole.parent, exp.Window) or isinstance(node.this, exp.Distinct):
             continue
-        kept = whole.args["expression"] if whole is not one else None
-        new: Node = _WRITTEN[type(one)](_Pairs(one.this, one.args["expression"], kept))
+        kept = whole.args["expression"] if whole is not node else None
+        new: Node = _WRITTEN[type(node)](_Pairs(node.this, node.args["expression"], kept))
         if isinstance(whole.parent, exp.Select) and whole.arg_key == "expressions":
             new = exp.alias_(new, default_name(whole), quoted=True)
         whole.replace(new)
 
 
 def _number(value: int) -> Node:
-    found = exp.Literal.number(abs(value))
-    return exp.Neg(this=found) if value < 0 else found
+    number = exp.Literal.number(abs(value))
+    return exp.Neg(this=number) if value < 0 else number
 
 
 def _is_above(value: Node) -> Node:
@@ -137,9 +139,9 @@ def _where(condition: Node, value: Node) -> Node:
     return exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
-def _least(one: Node, other: Node) -> Node:
-    return exp.Least(this=one, expressions=[other])
+def _least(node: Node, other: Node) -> Node:
+    return exp.Least(this=node, expressions=[other])
 
 
-def _greatest(one: Node, other: Node) -> Node:
-    return exp.Greatest(this=one, expressions=[other])
+def _greatest(node: Node, other: Node) -> Node:
+    return exp.Greatest(this=node, expressions=[other])

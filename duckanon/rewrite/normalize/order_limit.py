@@ -57,9 +57,9 @@ def order_limit(old: Node, new: Node) -> bool:
     return True
 
 
-def _place(one: Node, old: Node, new: Node) -> int | None:
+def _place(node: Node, old: Node, new: Node) -> int | None:
     """The number, from 1, of the column by which a term orders; None if it orders by something else."""
-    term = one.this
+    term = node.this
     if isinstance(term, exp.Literal) and not term.is_string and str(term.this).isdigit():
         place = int(term.this)
         return place if 1 <= place <= len(new.expressions) else None

@@ -30,11 +30,11 @@ def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | 
     if not all(isinstance(call, Aggregate) for _, call in calls):
         return None
     axes: list[tuple[Expr, list[Node] | None]] = []
-    for one in on:
-        if isinstance(one, exp.In) and not one.args.get("query"):
-            axes.append((translate(one.this, scope), list(one.expressions)))
-        elif isinstance(one, exp.Column):
-            axes.append((translate(one, scope), None))
+    for condition in on:
+        if isinstance(condition, exp.In) and not condition.args.get("query"):
+            axes.append((translate(condition.this, scope), list(condition.expressions)))
+        elif isinstance(condition, exp.Column):
+            axes.append((translate(condition, scope), None))
         else:
             return None
     used = {
@@ -65,6 +65,6 @@ def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | 
         )
         for alias, call in calls:
             assert isinstance(call, Aggregate)
-            told = f"{label}_{alias}" if alias else label if len(calls) == 1 else f"{label}_{len(outputs)}"
-            outputs.append(Output(told, replace(call, where=call.where | where)))
+            text = f"{label}_{alias}" if alias else label if len(calls) == 1 else f"{label}_{len(outputs)}"
+            outputs.append(Output(text, replace(call, where=call.where | where)))
     return Block((source,), tuple(outputs), keys=tuple(keys), node=pivot)

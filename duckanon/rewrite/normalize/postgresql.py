@@ -41,17 +41,17 @@ def as_duckdb(query: Node, macros: Collection[str]) -> None:
 
     Raises UnsupportedQuery for a text or a format of a date that is not read.
     """
-    for one in [each for each in nodes_of(query, exp.Cast) if _is_plain_text(each)]:
-        _without_cast(one, macros)
-    for one in nodes_of(query, *CONSTANTS):
-        if isinstance(one, exp.Cast):
-            new = _cast(one)
+    for node in [each for each in nodes_of(query, exp.Cast) if _is_plain_text(each)]:
+        _without_cast(node, macros)
+    for node in nodes_of(query, *CONSTANTS):
+        if isinstance(node, exp.Cast):
+            new = _cast(node)
         else:
-            write = _WRITTEN.get(fold(one.name))
-            new = None if write is None or fold(one.name) in macros else write(one)
+            write = _WRITTEN.get(fold(node.name))
+            new = None if write is None or fold(node.name) in macros else write(node)
         if new is not None:
-            stands_for(new, one)
-            one.replace(new)
+            stands_for(new, node)
+            node.replace(new)
 
 
 def _is_plain_text(cast: Node) -> bool:
@@ -75,9 +75,9 @@ _WITH_TEXTS = frozenset(
 
 def _texts(call: Node, places: slice) -> list[str] | None:
     """The constant texts among the two arguments of a call; None where there are others."""
-    found = call.expressions[places]
-    is_plain = len(call.expressions) == 2 and all(isinstance(one, exp.Literal) and one.is_string for one in found)
-    return [str(one.this) for one in found] if is_plain else None
+    expression = call.expressions[places]
+    is_plain = len(call.expressions) == 2 and all(isinstance(one, exp.Literal) and one.is_string for one in expression)
+    return [str(one.this) for one in expression] if is_plain else None
 
 
 def _moment(call: Node) -> datetime:
@@ -139,11 +139,11 @@ def _cast(cast: Node) -> Node | None:
             return None
         listed = [exp.Null() if item is None else exp.Literal.string(item) for item in items]
         return exp.Cast(this=exp.Array(expressions=listed), to=kind.copy())
-    found = _DAY_IN_ZONE.fullmatch(text)
+    match = _DAY_IN_ZONE.fullmatch(text)
     shown = str(kind.sql("duckdb"))
-    if found is None or shown not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+    if match is None or shown not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
         return None
-    written = f"{found[1]} 00:00:00{found[2]}" if shown == "TIMESTAMPTZ" else found[1]
+    written = f"{match[1]} 00:00:00{match[2]}" if shown == "TIMESTAMPTZ" else match[1]
     return exp.Cast(this=exp.Literal.string(written), to=kind.copy())
 
 
@@ -155,14 +155,14 @@ def items_of(text: str) -> list[str | None] | None:
     inner, at = inner[1:-1].strip(), 0
     items: list[str | None] = []
     while at < len(inner):
-        found = _ITEM.match(inner, at)
-        if found is None:
+        match = _ITEM.match(inner, at)
+        if match is None:
             return None
-        at = found.end()
-        if found[1] is not None:
-            items.append(_ESCAPED.sub(r"\1", found[1]))
+        at = match.end()
+        if match[1] is not None:
+            items.append(_ESCAPED.sub(r"\1", match[1]))
         else:
-            items.append(None if found[2].strip().upper() == "NULL" else found[2].strip())
+            items.append(None if match[2].strip().upper() == "NULL" else match[2].strip())
     return None if inner.endswith(",") else items
 
 

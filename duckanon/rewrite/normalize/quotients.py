@@ -77,7 +77,7 @@ def _part(node: Node, aggregates: Sequence[Node]) -> Part | None:
     if isinstance(node, exp.Window):
         summed = node.this
         plain = isinstance(summed, exp.Sum) and summed.this in aggregates
-        if not plain or any(node.args.get(one) for one in ("spec", "alias", "first", "exclude")):
+        if not plain or any(node.args.get(text) for text in ("spec", "alias", "first", "exclude")):
             return None
         return Part(summed.this, Fraction(1), node)
     if isinstance(node, exp.Nullif) and number(node.expression) == 0:
@@ -85,10 +85,10 @@ def _part(node: Node, aggregates: Sequence[Node]) -> Part | None:
     if isinstance(node, exp.Cast | exp.TryCast) and _is_wide(node):
         return _part(node.this, aggregates)
     if isinstance(node, exp.Mul):
-        for one, other in ((node.this, node.expression), (node.expression, node.this)):
-            factor, found = number(one), _part(other, aggregates)
-            if factor and found is not None:
-                return Part(found.aggregate, found.factor * factor, found.window)
+        for value, other in ((node.this, node.expression), (node.expression, node.this)):
+            factor, part = number(value), _part(other, aggregates)
+            if factor and part is not None:
+                return Part(part.aggregate, part.factor * factor, part.window)
     return None
 
 

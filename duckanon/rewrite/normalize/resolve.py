@@ -93,8 +93,8 @@ class Resolver:
                     (clause, [expression for expression in clause.expressions if not within(place, expression)])
                 )
             holder = holder.parent
-        for clause, seen in reversed(clauses):
-            self._common(clause, seen, scope)
+        for clause, values in reversed(clauses):
+            self._common(clause, values, scope)
         return scope
 
     def shown(self, node: Node, place: Node, keys: Sequence[Node], others: Sequence[Node]) -> Block | Opaque:
@@ -107,9 +107,9 @@ class Resolver:
             return self._opaque(_joins_in_words(node), node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
             return self._opaque("a clause is not DuckDB's", node, scope)
-        exprs = [translate(one, scope) for one in (*keys, *others)]
+        exprs = [translate(key, scope) for key in (*keys, *others)]
         block = Block(
-            tuple(one.source for one in scope.visible),
+            tuple(visible.source for visible in scope.visible),
             tuple(Output(f"_dk_{at}", expr) for at, expr in enumerate(exprs)),
             self._filtered(node, scope, where),
             tuple(exprs[: len(keys)]) or None,
@@ -176,16 +176,16 @@ class Resolver:
             kind = f"{kind} all"
         members: list[Relation] = []
         for side in (node.this, node.expression):
-            one = self.query(side, scope)
-            if isinstance(one, Union) and one.kind == kind and kind in ("all", "distinct"):
-                members += one.members
+            query = self.query(side, scope)
+            if isinstance(query, Union) and query.kind == kind and kind in ("all", "distinct"):
+                members += query.members
             else:
-                members.append(one)
+                members.append(query)
         union = Union(kind, tuple(members), node)
         return self._limited(union, node) if any(node.args.get(name) for name in _LIMITS) else union
 
     def _values(self, node: Node, scope: Scope) -> Relation:
-        reads = tuple(self.query(one, scope) for one in queries_in(node))
+        reads = tuple(self.query(query, scope) for query in queries_in(node))
         first = node.expressions[0].expressions if node.expressions else []
         return Opaque("", reads, tuple(f"col{at}" for at in range(len(first))), node)
 
@@ -267,12 +267,12 @@ class Resolver:
         relation = self.query(cte.this, written)
         alias = cte.args.get("alias")
         names = tuple(fold(one.name) for one in (alias.args.get("columns") or []))
-        if any(one is None for one, _ in written.ctes.values()) and reads_itself(cte):
+        if any(value is None for value, _ in written.ctes.values()) and reads_itself(cte):
             return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
         return self.renamed(relation, names) if names else relation
 
     def _function(self, node: Node, scope: Scope) -> Relation:
-        return self._tables.function_reads(node, [self.query(one, scope) for one in queries_in(node)])
+        return self._tables.function_reads(node, [self.query(query, scope) for query in queries_in(node)])
 
     def _aliased(self, node: Node, relation: Relation) -> Relation:
         """The relation of an item of FROM; not analysed if its alias is no plain name.
@@ -315,7 +315,7 @@ class Resolver:
         scope.keys = None
         qualify = node.args.get("qualify")
         block = Block(
-            tuple(one.source for one in scope.visible),
+            tuple(visible.source for visible in scope.visible),
             tuple(outputs),
             where,
             keys,
@@ -346,10 +346,10 @@ class Resolver:
         for lateral in [*(first.args.get("laterals") or []), *(node.args.get("laterals") or [])]:
             scope.visible.append(self._item(lateral, scope))
         for join in joins:
-            found = self._join(join, scope)
-            if found is None:
+            expressions = self._join(join, scope)
+            if expressions is None:
                 return None
-            where |= found
+            where |= expressions
         return where
 
     def _join(self, join: Node, scope: Scope) -> frozenset[Expr] | None:
@@ -366,9 +366,9 @@ class Resolver:
         scope.visible.append(new)
         using = [fold(one.name) for one in join.args.get("using") or []]
         if method == "NATURAL":
-            if new.columns is None or any(one.columns is None for one in left):
+            if new.columns is None or any(visible.columns is None for visible in left):
                 return None
-            using = [name for name in new.columns if any(name in (one.columns or ()) for one in left)]
+            using = [name for name in new.columns if any(name in (visible.columns or ()) for visible in left)]
         on: frozenset[Expr] = frozenset()
         for name in using:
             scope.visible.pop()
@@ -397,16 +397,16 @@ class Resolver:
         if group is None:
             return None, None
         if group.args.get("all"):
-            found: list[Expr] = []
+            expressions: list[Expr] = []
             for output in outputs:
                 if (
                     not is_aggregated(output.expr)
                     and not isinstance(output.expr, Constant)
-                    and output.expr not in found
+                    and output.expr not in expressions
                 ):
-                    found.append(output.expr)
-            return tuple(found), None
-        return _grouping(group, lambda one: self._positioned(one, scope, outputs))
+                    expressions.append(output.expr)
+            return tuple(expressions), None
+        return _grouping(group, lambda item: self._positioned(item, scope, outputs))
 
     def _positioned(self, node: Node, scope: Scope, outputs: list[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
@@ -424,13 +424,13 @@ class Resolver:
         chosen = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
         order, terms = self._sorted(node, scope, outputs), node.args.get("order")
         ways = directions(terms.expressions) if terms is not None else ()
-        return (DistinctOn(tuple(self._positioned(one, scope, outputs) for one in chosen), order, ways),)
+        return (DistinctOn(tuple(self._positioned(value, scope, outputs) for value in chosen), order, ways),)
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
         """The expressions of ORDER BY, and subqueries in LIMIT and OFFSET."""
         limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
-        asked = (translate(one, scope) for limit in limits for one in queries_in(limit))
-        return (*asked, *(one for one in self._sorted(node, scope, outputs) if one != _BY_ALL))
+        asked = (translate(query, scope) for limit in limits for query in queries_in(limit))
+        return (*asked, *(expression for expression in self._sorted(node, scope, outputs) if expression != _BY_ALL))
 
     def _first(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[int, tuple[Direction, ...]] | None:
         """How many rows LIMIT keeps, and how ORDER BY sorts; None where rows are left out in another way, or none."""
@@ -447,20 +447,20 @@ class Resolver:
     def _sorted(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
         """The expressions of ORDER BY."""
         order = node.args.get("order")
-        found: list[Expr] = []
-        for one in order.expressions if order is not None else ():
-            inner = one.this if isinstance(one, exp.Ordered) else one
+        expressions: list[Expr] = []
+        for expression in order.expressions if order is not None else ():
+            inner = expression.this if isinstance(expression, exp.Ordered) else expression
             alias = scope.aliases.get(fold(inner.name)) if isinstance(inner, exp.Column) and not inner.table else None
             if isinstance(inner, exp.Var | exp.Star):
-                found.append(_BY_ALL)
+                expressions.append(_BY_ALL)
                 continue
-            found.append(alias if alias is not None else self._positioned(inner, scope, outputs))
-        return tuple(found)
+            expressions.append(alias if alias is not None else self._positioned(inner, scope, outputs))
+        return tuple(expressions)
 
 
 def _outputs(node: Node, scope: Scope) -> list[Output]:
     """The outputs of a SELECT with stars expanded. Each alias is added to the scope for what follows."""
-    found: list[Output] = []
+    outputs: list[Output] = []
     for expression in node.expressions:
         bare = expression.this if isinstance(expression, exp.Alias) else expression
         stars: list[Output] | None = None
@@ -469,14 +469,14 @@ def _outputs(node: Node, scope: Scope) -> list[Output]:
         elif isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star):
             stars = scope.expanded(fold(bare.table), *_star_changes(bare.this, scope))
         if stars is not None:
-            found += stars
+            outputs += stars
             continue
         expr = translate(expression, scope)
-        told = expression.alias or (bare.name if isinstance(bare, exp.Column) else "")
-        name = told or default_name(bare)
-        found.append(Output(name, expr))
+        alias = expression.alias or (bare.name if isinstance(bare, exp.Column) else "")
+        name = alias or default_name(bare)
+        outputs.append(Output(name, expr))
         scope.aliases.setdefault(fold(name), expr)
-    return found
+    return outputs
 
 
 def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:

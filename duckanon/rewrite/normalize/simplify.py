@@ -93,9 +93,13 @@ def _dissolve(block: Block, _: Number) -> Block | None:
     return None
 
 
-def _within(one: Source, number: int, inner: Block) -> Relation:
+def _within(source: Source, number: int, inner: Block) -> Relation:
     """A source's relation, which may use columns of the merged one (LATERAL)."""
-    return one.relation if one.number == number else one.relation.rebuilt(lambda expr: _replaced(expr, number, inner))
+    return (
+        source.relation
+        if source.number == number
+        else source.relation.rebuilt(lambda expr: _replaced(expr, number, inner))
+    )
 
 
 def _only_columns(inner: Block) -> bool:
@@ -115,7 +119,7 @@ def _unwrap(block: Block, _: Number) -> Block | None:
     if inner.is_plain or inner.limited or inner.distinct is not None:
         return None
     number = block.sources[0].number
-    if any(one.source not in (number, SOMEWHERE) for one in columns_in(block.where)):
+    if any(column.source not in (number, SOMEWHERE) for column in columns_in(block.where)):
         # A row of a query around it is compared with groups, which are the same for all such rows.
         return None
     if inner.spread:
@@ -167,7 +171,9 @@ def _sink(block: Block, _: Number) -> Block | None:
     if not block.keys or block.sets is not None:
         return None
     early = frozenset(
-        one for one in block.having if not is_aggregated(one) and not is_windowed(one) and _of_keys(one, block.keys)
+        condition
+        for condition in block.having
+        if not is_aggregated(condition) and not is_windowed(condition) and _of_keys(condition, block.keys)
     )
     if not early:
         return None
@@ -177,7 +183,9 @@ def _sink(block: Block, _: Number) -> Block | None:
 def _of_keys(expr: Expr, keys: tuple[Expr, ...]) -> bool:
     """Whether an expression is computed from keys alone."""
     return all(
-        not isinstance(one, Column | Star) for one in walk(expr, into=lambda part: part not in keys) if one not in keys
+        not isinstance(node, Column | Star)
+        for node in walk(expr, into=lambda part: part not in keys)
+        if node not in keys
     )
 
 
@@ -196,10 +204,10 @@ def _rolled(block: Block, _: Number) -> Block | None:
             summed = True
             return _sum_of_counts(expr, number, inner)
         if isinstance(expr, Column) and expr.source == number:
-            found = inner.output(expr.name)
-            if found is None or is_aggregated(found):
+            expression = inner.output(expr.name)
+            if expression is None or is_aggregated(expression):
                 raise _Unknown
-            return found
+            return expression
         if isinstance(expr, Star) or (isinstance(expr, Column) and expr.source == SOMEWHERE):
             raise _Unknown
         return None
@@ -221,10 +229,10 @@ def _groups_only(block: Block) -> bool:
 
 def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
     """A sum over the counts (or sums) of source `number`, as that count (or sum) of its records. Raises _Unknown."""
-    one = expr.argument
-    if not isinstance(one, Column) or one.source != number or expr.name != "sum" or expr.distinct:
+    expression = expr.argument
+    if not isinstance(expression, Column) or expression.source != number or expr.name != "sum" or expr.distinct:
         raise _Unknown
-    below = inner.output(one.name)
+    below = inner.output(expression.name)
     if not isinstance(below, Aggregate) or below.name not in ("count", "sum") or below.distinct:
         raise _Unknown
     where = frozenset().union(*(conjuncts(_replaced(each, number, inner)) for each in expr.where))
@@ -235,7 +243,7 @@ def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
 
 def _distinct(block: Block, number: Number) -> Block | None:
     """Write DISTINCT as grouping by all outputs."""
-    if block.distinct is None or any(isinstance(one, DistinctOn) for one in block.distinct):
+    if block.distinct is None or any(isinstance(expression, DistinctOn) for expression in block.distinct):
         return None
     if any(is_windowed(expr) for expr in block.distinct) or block.qualify:
         return None
@@ -275,22 +283,22 @@ RULES: tuple[Callable[[Block, Number], Block | None], ...] = (
 def _replaced(expr: Expr, number: int, inner: Block) -> Expr:
     """The expression with the columns of source `number` written in terms of what that source reads."""
 
-    def change(one: Expr) -> Expr | None:
-        if isinstance(one, Column):
-            if one.source == SOMEWHERE:
+    def change(expression: Expr) -> Expr | None:
+        if isinstance(expression, Column):
+            if expression.source == SOMEWHERE:
                 raise _Unknown
-            if one.source == number:
-                found = inner.output(one.name)
+            if expression.source == number:
+                found = inner.output(expression.name)
                 if found is None:
                     raise _Unknown
                 return found
-        if isinstance(one, Star):
-            if one.source == SOMEWHERE:
+        if isinstance(expression, Star):
+            if expression.source == SOMEWHERE:
                 raise _Unknown
-            if one.source == number:
+            if expression.source == number:
                 if len(inner.outputs) == 1 and isinstance(inner.outputs[0].expr, Star) and inner.outputs[0].name == "*":
                     below = inner.outputs[0].expr
-                    return Star(below.source, below.without | one.without)
+                    return Star(below.source, below.without | expression.without)
                 return Row(tuple(output.expr for output in inner.outputs))
         return None
 

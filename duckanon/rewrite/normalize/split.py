@@ -28,23 +28,23 @@ def split(query: Node) -> tuple[Node, Node] | None:
         return None
     shown = list(query.expressions)
     rest = [query.args.get(part) for part in ("having", "qualify", "order")]
-    found = [one for part in (*shown, *rest) if part is not None for one in _aggregates(part)]
-    counted = list(dict.fromkeys(found))
+    values = [aggregate for part in (*shown, *rest) if part is not None for aggregate in _aggregates(part)]
+    counted = list(dict.fromkeys(values))
     if not counted:
         return None
     core = copied(query)
     for part in _MOVED:
         core.set(part, None)
     names = [(key, f"_dk_k{at}") for at, key in enumerate(keys)] + [
-        (one, f"_dk_a{at}") for at, one in enumerate(counted)
+        (value, f"_dk_a{at}") for at, value in enumerate(counted)
     ]
-    core.set("expressions", [exp.alias_(copied(one), name, quoted=True, copy=False) for one, name in names])
+    core.set("expressions", [exp.alias_(copied(value), name, quoted=True, copy=False) for value, name in names])
     core.set("group", exp.Group(expressions=[copied(key) for key in keys]) if keys else None)
     write = _Writer(dict(names), _aliases(query))
     told = [write(one.unalias()) for one in shown]
-    if any(one is None for one in told):
+    if any(value is None for value in told):
         return None
-    around = exp.Select(expressions=[_named(one, given) for one, given in zip(told, shown, strict=True)])
+    around = exp.Select(expressions=[_named(value, given) for value, given in zip(told, shown, strict=True)])
     around = around.from_(exp.Subquery(this=core, alias=exp.TableAlias(this=exp.to_identifier(_CORE, quoted=True))))
     for part, to in (("having", "where"), ("qualify", "qualify")):
         given = query.args.get(part)
@@ -55,7 +55,7 @@ def split(query: Node) -> tuple[Node, Node] | None:
             around.set(to, exp.Where(this=condition) if to == "where" else exp.Qualify(this=condition))
     if not _ended(query, around, write):
         return None
-    (inner,) = [one for one in nodes_of(around, exp.Subquery) if one.alias == _CORE]
+    (inner,) = [node for node in nodes_of(around, exp.Subquery) if node.alias == _CORE]
     return around, inner.this
 
 
@@ -96,11 +96,11 @@ class _Writer:
         return copy
 
 
-def may_be(one: Node, other: Node) -> bool:
+def may_be(node: Node, other: Node) -> bool:
     """Whether two columns can be the same. Either may lack its table's name."""
-    if not isinstance(other, exp.Column) or fold(one.name) != fold(other.name):
+    if not isinstance(other, exp.Column) or fold(node.name) != fold(other.name):
         return False
-    return not one.table or not other.table or fold(one.table) == fold(other.table)
+    return not node.table or not other.table or fold(node.table) == fold(other.table)
 
 
 def _keys(query: Node) -> list[Node] | None:
@@ -110,7 +110,7 @@ def _keys(query: Node) -> list[Node] | None:
     group = query.args.get("group")
     shown, aliases = query.expressions, _aliases(query)
     if group is None:
-        return [] if any(True for one in shown for _ in _aggregates(one)) else None
+        return [] if any(True for value in shown for _ in _aggregates(value)) else None
     if any(value for name, value in group.args.items() if name not in ("expressions", "all")):
         return None
     if group.args.get("all"):

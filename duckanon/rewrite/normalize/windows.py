@@ -30,7 +30,7 @@ class _No(Exception):
 
 def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
     """A block that keeps one row of each partition (DISTINCT, DISTINCT ON, QUALIFY row_number() = 1), as grouping."""
-    first = [one for one in block.qualify if _first_of(one) is not None]
+    first = [condition for condition in block.qualify if _first_of(condition) is not None]
     if len(first) == 1 and block.distinct is None:
         window = _first_of(first[0])
         assert window is not None
@@ -76,9 +76,9 @@ def _first_of(condition: Expr) -> Window | None:
 
 def _numbered(block: Block, first: list[Expr]) -> Block:
     """The block with row_number() replaced by 1, its value in the rows that are kept."""
-    numbers = {one for condition in first for one in walk(condition) if isinstance(one, Window)}
+    numbers = {node for condition in first for node in walk(condition) if isinstance(node, Window)}
     return (
-        block.rebuilt(lambda expr: rebuilt(expr, lambda one: Constant("1") if one in numbers else None))
+        block.rebuilt(lambda expr: rebuilt(expr, lambda expression: Constant("1") if expression in numbers else None))
         if numbers
         else block
     )
@@ -100,7 +100,7 @@ def _grouped(block: Block, keys: tuple[Expr, ...], *, loose: bool) -> Block:
         return None
 
     outputs = tuple(Output(output.name, rebuilt(output.expr, change)) for output in block.outputs)
-    having = frozenset(rebuilt(one, change) for one in block.qualify)
+    having = frozenset(rebuilt(condition, change) for condition in block.qualify)
     return replace(block, outputs=outputs, keys=keys, having=having, qualify=frozenset(), order=())
 
 
@@ -192,9 +192,9 @@ def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
             if isinstance(size, Window) and size.call == Aggregate("count") and size in fixed:
                 return Aggregate("count")
         if isinstance(expr, Aggregate):
-            one = meaning.get(expr.argument)
+            expression = meaning.get(expr.argument)
             counts_units = expr.name == "count" and expr.distinct and not expr.where
-            if counts_units and one in partition and partition <= fixed | {one}:
+            if counts_units and expression in partition and partition <= fixed | {expression}:
                 return Aggregate("count", expr.operands)
             raise _No
         return None

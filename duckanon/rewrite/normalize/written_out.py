@@ -34,19 +34,19 @@ _MOST = 10_000
 
 def written_out(query: Node) -> None:
     """Write lists and constants out, in place."""
-    for one in nodes_of(query, exp.Subquery):
-        value = _constant(one)
+    for node in nodes_of(query, exp.Subquery):
+        value = _constant(node)
         if value is not None:
-            _put(one, exp.Paren(this=value))
-    for one in nodes_of(query, exp.In):
-        values = _of_values(one)
+            _put(node, exp.Paren(this=value))
+    for node in nodes_of(query, exp.In):
+        values = _of_values(node)
         if values:
-            one.set("query", None)
-            one.set("expressions", values)
-    for one in nodes_of(query, *_COMPARED):
-        new = _quantified(one)
+            node.set("query", None)
+            node.set("expressions", values)
+    for node in nodes_of(query, *_COMPARED):
+        new = _quantified(node)
         if new is not None:
-            _put(one, new)
+            _put(node, new)
 
 
 def _put(node: Node, by: Node) -> None:
@@ -65,15 +65,15 @@ def _constant(subquery: Node) -> Node | None:
         return None
     value = query.expressions[0].unalias()
     reads = nodes_of(value, exp.Column, exp.Star, exp.Query, exp.Window, exp.AggFunc, exp.Unnest, exp.Placeholder)
-    several = [one for one in nodes_of(value, exp.Func) if name_of(one) in AGGREGATES | TABLE_FUNCTIONS]
+    several = [node for node in nodes_of(value, exp.Func) if name_of(node) in AGGREGATES | TABLE_FUNCTIONS]
     return None if reads or several else value
 
 
-def _of_values(one: Node) -> list[Node]:
+def _of_values(node: Node) -> list[Node]:
     """The values of IN (VALUES ...); none if it is another IN."""
-    query = one.args.get("query")
+    query = node.args.get("query")
     query = query.this if isinstance(query, exp.Subquery) else query
-    listed = one.expressions
+    listed = node.expressions
     found = query if isinstance(query, exp.Values) else listed[0] if len(listed) == 1 else None
     if not isinstance(found, exp.Values) or arg(found, "with") is not None:
         return []
@@ -96,7 +96,9 @@ def _quantified(comparison: Node) -> Node | None:
     if isinstance(comparison, exp.NEQ) and not is_any:
         return exp.Not(this=exp.In(this=subject.copy(), expressions=items))
     parts: list[Any] = [type(comparison)(this=subject.copy(), expression=item) for item in items]
-    return exp.Paren(this=reduce(lambda one, other: (exp.Or if is_any else exp.And)(this=one, expression=other), parts))
+    return exp.Paren(
+        this=reduce(lambda part, other: (exp.Or if is_any else exp.And)(this=part, expression=other), parts)
+    )
 
 
 def _text(item: str | None) -> Node:

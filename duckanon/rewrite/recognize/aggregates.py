@@ -66,17 +66,17 @@ def aggregates(block: Block) -> Aggregates | Unanswered | str:
     keys = block.keys
     if keys is None or block.spread or not is_closed(block):
         return "The query is no count, sum or other statistic by keys that is followed."
-    unclear = _unclear((*keys, *block.where, *(one.expr for one in block.outputs)))
+    unclear = _unclear((*keys, *block.where, *(output.expr for output in block.outputs)))
     if unclear is not None:
         return unclear
     if len(block.sources) != 1 or not isinstance(block.sources[0].relation, Table):
         return _several(block)
     statistics: list[Statistic] = []
     for output in block.outputs[len(keys) :]:
-        found = _statistic(output.expr, block) if isinstance(output.expr, Aggregate) else None
-        if found is None:
+        statistic = _statistic(output.expr, block) if isinstance(output.expr, Aggregate) else None
+        if statistic is None:
             return _unanswered(output.expr)
-        statistics.append(found)
+        statistics.append(statistic)
     return Aggregates(
         table=block.sources[0].relation.name,
         tables=watched(block),
@@ -117,17 +117,17 @@ def _several(block: Block) -> str:
 
 def _unclear(exprs: Sequence[Expr]) -> str | None:
     """Why expressions that are computed from records are not followed; None if they are."""
-    found = sorted((one for expr in exprs for one in walk(expr)), key=lambda one: type(one).__name__)
-    queries = [one.query for one in found if isinstance(one, Nested)]
+    expressions = sorted((node for expr in exprs for node in walk(expr)), key=lambda one: type(one).__name__)
+    queries = [expression.query for expression in expressions if isinstance(expression, Nested)]
     if any(map(is_protected, queries)):
         return ASKS_OTHERS
     if any(isinstance(query, Block) and not is_closed(query) for query in queries):
         return "A subquery that depends on the record around it is not followed: join the table that it reads."
     if queries:
         return "A subquery is not computed beside protected records: write its values out, or join what it reads."
-    if any(isinstance(one, Star) for one in found):
+    if any(isinstance(expression, Star) for expression in expressions):
         return "A whole record is no value here, and a table has no other columns than its own: name one of these."
-    if any(isinstance(one, Unclear) for one in found) or not all(map(is_clean, exprs)):
+    if any(isinstance(expression, Unclear) for expression in expressions) or not all(map(is_clean, exprs)):
         return "What this function does is not known here: write out what it computes."
     return None
 
@@ -136,8 +136,8 @@ def _unanswered(expr: Expr) -> Unanswered | str:
     """Why an aggregate has no answer with noise, and what may be asked instead."""
     if not isinstance(expr, Aggregate):
         return f"Told with noise are {_TOLD}: ask for one of these."
-    found = [one.name for operand in expr.operands for one in walk(operand) if isinstance(one, Column)]
-    columns = tuple(dict.fromkeys(reversed(found)))
+    names = [node.name for operand in expr.operands for node in walk(operand) if isinstance(node, Column)]
+    columns = tuple(dict.fromkeys(reversed(names)))
     if expr.distinct:
         return Unanswered(
             "Different values are only counted, and of one column as it stands",
@@ -167,9 +167,9 @@ def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
         return "The place of a quantile is a constant number from 0 to 1."
     if expr.name in _QUANTILES:
         return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
-    what = "A sum" if expr.name == "sum" else "This statistic"
+    text = "A sum" if expr.name == "sum" else "This statistic"
     return Unanswered(
-        f"{what} is of what each record says by itself, not of other records in a window",
+        f"{text} is of what each record says by itself, not of other records in a window",
         columns,
         (f"{expr.name}({{}})",),
         otherwise="ask for it without the window",
@@ -216,12 +216,12 @@ def _measured(expr: Aggregate, sources: tuple[Source, ...], plain: _Plain) -> St
 
 def _different(expr: Aggregate) -> Statistic | None:
     """A count of different values of a column, also of those for which CASE has a condition."""
-    one, where = expr.argument, expr.where
-    match one:
+    argument, where = expr.argument, expr.where
+    match argument:
         case Case(((condition, value),), Null()):
-            one, where = value, where | conjuncts(condition)
+            argument, where = value, where | conjuncts(condition)
     counts = expr.name in ("count", *_APPROXIMATE) and not expr.order
-    return Statistic("units", one, where) if counts and isinstance(one, Column) else None
+    return Statistic("units", argument, where) if counts and isinstance(argument, Column) else None
 
 
 def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:

@@ -18,81 +18,85 @@ def _where(clause: str, conditions: str) -> str:
     return f" {clause} {conditions}" if conditions else ""
 
 
-def _group_sizes(found: GroupSizes) -> str:
+def _group_sizes(group_sizes: GroupSizes) -> str:
     """Columns: the regions r0.., then sizes, groups and statistics of the finding's columns, by their positions."""
-    inner = Renderer(found.sources)
-    outer = Renderer((*found.sources, *found.frame)) if found.frame else inner
-    frame = {one.number for one in found.frame}
+    inner = Renderer(group_sizes.sources)
+    outer = Renderer((*group_sizes.sources, *group_sizes.frame)) if group_sizes.frame else inner
+    frame = {source.number for source in group_sizes.frame}
 
     def framed(expr: Expr) -> bool:
-        return any(isinstance(one, Column) and one.source in frame for one in walk(expr))
+        return any(isinstance(node, Column) and node.source in frame for node in walk(expr))
 
-    keys = [*found.unit, *(region for region in found.regions if not framed(region))]
-    aggregates = [one for one in keys if any(isinstance(part, Aggregate) for part in walk(one))]
+    keys = [*group_sizes.unit, *(region for region in group_sizes.regions if not framed(region))]
+    aggregates = [key for key in keys if any(isinstance(part, Aggregate) for part in walk(key))]
     named = {key: Column(0, f"k{at}") for at, key in enumerate(keys)}
     groups = (
         "SELECT "
         + ", ".join(f"{inner.text(key)} AS k{at}" for at, key in enumerate(keys))
-        + f", {inner.text(found.size)} AS size FROM {inner.tables()}"
-        + _where("WHERE", inner.all_of(found.filter))
+        + f", {inner.text(group_sizes.size)} AS size FROM {inner.tables()}"
+        + _where("WHERE", inner.all_of(group_sizes.filter))
         + " GROUP BY "
         + ", ".join(str(at + 1) for at, key in enumerate(keys) if key not in aggregates)
-        + _where("HAVING", inner.all_of(one for one in found.kept))
+        + _where("HAVING", inner.all_of(expression for expression in group_sizes.kept))
     )
 
     def lifted(expr: Expr) -> str:
-        changed = rebuilt(expr, lambda one: Column(0, "size") if one == found.size else named.get(one))
+        changed = rebuilt(
+            expr, lambda expression: Column(0, "size") if expression == group_sizes.size else named.get(expression)
+        )
         return outer.text(changed)
 
-    beside = " CROSS JOIN ".join(Renderer((one,)).tables() for one in found.frame)
-    how = "LEFT JOIN" if found.zeros else "JOIN"
-    met = " AND ".join(sorted(map(lifted, found.joins)))
-    joined = f"{beside} {how} groups ON {met}" if found.frame else "groups"
-    shown = [f"{lifted(one)} AS r{at}" for at, one in enumerate(found.regions)]
-    for at, role in enumerate(found.columns):
+    beside = " CROSS JOIN ".join(Renderer((source,)).tables() for source in group_sizes.frame)
+    how = "LEFT JOIN" if group_sizes.zeros else "JOIN"
+    met = " AND ".join(sorted(map(lifted, group_sizes.joins)))
+    joined = f"{beside} {how} groups ON {met}" if group_sizes.frame else "groups"
+    shown = [f"{lifted(region)} AS r{at}" for at, region in enumerate(group_sizes.regions)]
+    for at, role in enumerate(group_sizes.columns):
         if role.what in ("size", "statistic") and role.expr is not None:
             shown.append(f"{lifted(role.expr)} AS c{at}")
         elif role.what == "groups":
-            where = " AND ".join(sorted(f"({lifted(one)})" for one in role.where))
+            where = " AND ".join(sorted(f"({lifted(condition)})" for condition in role.where))
             shown.append("count(*)" + (f" FILTER (WHERE {where})" if where else "") + f" AS c{at}")
-    keys_told = [lifted(one) for one in found.keys]
-    sets = ", ".join("(" + ", ".join(keys_told[at] for at in one) + ")" for one in found.sets)
+    keys_told = [lifted(key) for key in group_sizes.keys]
+    sets = ", ".join("(" + ", ".join(keys_told[at] for at in numbers) + ")" for numbers in group_sizes.sets)
     return f"WITH groups AS ({groups}) SELECT {', '.join(shown) or '1'} FROM {joined} GROUP BY GROUPING SETS ({sets})"
 
 
-def _shares(found: Conditional) -> str:
+def _shares(conditional: Conditional) -> str:
     """Columns: rows and cols as k0.., then the share as p, neither scaled nor rounded."""
-    write = Renderer(found.sources)
-    keys = [*found.rows, *found.cols]
-    weight = "count(*)" if found.weight is None else f"sum({write.text(found.weight)})"
+    write = Renderer(conditional.sources)
+    keys = [*conditional.rows, *conditional.cols]
+    weight = "count(*)" if conditional.weight is None else f"sum({write.text(conditional.weight)})"
 
     def filtered(conditions: frozenset[Expr]) -> str:
         return weight + (f" FILTER (WHERE {write.all_of(conditions)})" if conditions else "")
 
-    partition = ", ".join(map(write.text, found.rows))
+    partition = ", ".join(map(write.text, conditional.rows))
     over = f"OVER ({'PARTITION BY ' + partition if partition else ''})"
     shown = [f"{write.text(key)} AS k{at}" for at, key in enumerate(keys)]
-    shown.append(f"{filtered(found.of | found.event)} / sum({filtered(found.of)}) {over} AS p")
+    shown.append(f"{filtered(conditional.of | conditional.event)} / sum({filtered(conditional.of)}) {over} AS p")
     grouped = f" GROUP BY {', '.join(str(at + 1) for at in range(len(keys)))}" if keys else ""
-    return f"SELECT {', '.join(shown)} FROM {write.tables()}{_where('WHERE', write.all_of(found.filter))}{grouped}"
+    return (
+        f"SELECT {', '.join(shown)} FROM {write.tables()}{_where('WHERE', write.all_of(conditional.filter))}{grouped}"
+    )
 
 
-def _counts(found: Counts) -> str:
+def _counts(counts: Counts) -> str:
     """Columns: those of the finding's that are keys or counts, each as c with its position."""
-    write = Renderer(found.sources)
-    counted = "count(*)" if found.unit is None else f"count(DISTINCT {write.text(found.unit)})"
+    write = Renderer(counts.sources)
+    counted = "count(*)" if counts.unit is None else f"count(DISTINCT {write.text(counts.unit)})"
     shown = []
-    for at, role in enumerate(found.columns):
+    for at, role in enumerate(counts.columns):
         if role.what == "key" and role.expr is not None:
             shown.append(f"{write.text(role.expr)} AS c{at}")
         elif role.what == "count":
             where = write.all_of(role.where)
             shown.append(counted + (f" FILTER (WHERE {where})" if where else "") + f" AS c{at}")
-    keys = [write.text(key) for key in found.keys]
-    sets = found.sets or (tuple(range(len(keys))),)
-    grouped = ", ".join("(" + ", ".join(keys[at] for at in one) + ")" for one in sets)
-    having = write.all_of(found.kept)
+    keys = [write.text(key) for key in counts.keys]
+    sets = counts.sets or (tuple(range(len(keys))),)
+    grouped = ", ".join("(" + ", ".join(keys[at] for at in numbers) + ")" for numbers in sets)
+    having = write.all_of(counts.kept)
     return (
-        f"SELECT {', '.join(shown)} FROM {write.tables()}{_where('WHERE', write.all_of(found.filter))}"
+        f"SELECT {', '.join(shown)} FROM {write.tables()}{_where('WHERE', write.all_of(counts.filter))}"
         f" GROUP BY GROUPING SETS ({grouped}){_where('HAVING', having)}"
     )

@@ -30,24 +30,24 @@ def findings(relation: Relation) -> tuple[Finding, ...]:
     return tuple(_once(_relation(relation)))
 
 
-def _relation(one: Relation) -> Iterator[Finding]:
-    if not is_protected(one):
+def _relation(relation: Relation) -> Iterator[Finding]:
+    if not is_protected(relation):
         return
-    if isinstance(one, Block):
-        yield from _block(one)
-    elif isinstance(one, Union):
-        members = [list(_relation(member)) for member in one.members]
-        sizes = [found[0] for found in members if len(found) == 1 and isinstance(found[0], GroupSizes)]
-        whole = levels_in_union(one, [size for size in sizes if isinstance(size, GroupSizes)])
+    if isinstance(relation, Block):
+        yield from _block(relation)
+    elif isinstance(relation, Union):
+        members = [list(_relation(member)) for member in relation.members]
+        sizes = [member[0] for member in members if len(member) == 1 and isinstance(member[0], GroupSizes)]
+        whole = levels_in_union(relation, [size for size in sizes if isinstance(size, GroupSizes)])
         if whole is not None:
             yield whole
         else:
             for found in members:
                 yield from found
-    elif isinstance(one, Table):
-        yield RecordReads(table=one.name, tables=(one.name,))
+    elif isinstance(relation, Table):
+        yield RecordReads(table=relation.name, tables=(relation.name,))
     else:
-        yield from _unknown(one, one.reason or "what reads it is not followed")
+        yield from _unknown(relation, relation.reason or "what reads it is not followed")
 
 
 def _block(block: Block) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def _may_count_groups(block: Block) -> bool:
 
 def _may_have_shares(block: Block) -> bool:
     """Whether a block shows a quotient or an average: every share is one."""
-    parts = (one for output in block.outputs for one in walk(output.expr))
+    parts = (node for output in block.outputs for node in walk(output.expr))
     return any(
         (isinstance(part, Arithmetic) and part.operator == "/") or (isinstance(part, Aggregate) and part.name == "avg")
         for part in parts
@@ -91,8 +91,10 @@ def _may_have_shares(block: Block) -> bool:
 
 def _is_of(expr: Expr, keys: tuple[Expr, ...]) -> bool:
     """Whether an expression is computed from keys alone."""
-    inside = walk(expr, into=lambda one: one not in keys)
-    return all(one in keys or not isinstance(one, Column | Star | Aggregate | Nested) for one in inside)
+    inside = walk(expr, into=lambda expression: expression not in keys)
+    return all(
+        expression in keys or not isinstance(expression, Column | Star | Aggregate | Nested) for expression in inside
+    )
 
 
 def _only(block: Block, outputs: tuple[object, ...]) -> Block:
@@ -136,17 +138,17 @@ def _nested(one: Nested) -> Iterator[Finding]:
     yield from _unknown(query, reason)
 
 
-def _unknown(one: Relation, reason: str) -> Iterator[Finding]:
-    node = one.node if isinstance(one, Block | Union | Opaque) else None
-    for name in dict.fromkeys(table.name for table in tables(one) if table.protected):
+def _unknown(relation: Relation, reason: str) -> Iterator[Finding]:
+    node = relation.node if isinstance(relation, Block | Union | Opaque) else None
+    for name in dict.fromkeys(table.name for table in tables(relation) if table.protected):
         yield Unknown(table=name, tables=(name,), node=node, reason=reason)
 
 
 def _once(found: Iterator[Finding]) -> Iterator[Finding]:
     """Each finding once: the same CTE may be read several times."""
-    seen: set[object] = set()
+    keys: set[object] = set()
     for one in found:
         key = (one.kind, one.table, id(one.node), getattr(one, "name", None), getattr(one, "reason", None))
-        if key not in seen:
-            seen.add(key)
+        if key not in keys:
+            keys.add(key)
             yield one

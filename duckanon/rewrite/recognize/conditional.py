@@ -34,30 +34,30 @@ def conditionals(block: Block) -> tuple[Conditional, ...]:
         return ()
     if not all(map(is_clean, (*block.where, *block.keys))):
         return ()
-    if not all(_is_told(one, block) for one in (*block.having, *block.qualify, *block.order)):
+    if not all(_is_told(condition, block) for condition in (*block.having, *block.qualify, *block.order)):
         return ()
     found = [_column(block, output) for output in block.outputs]
-    told = [
-        "share" if one is not None else "key" if output.expr in block.keys else "derived"
-        for one, output in zip(found, block.outputs, strict=True)
+    texts = [
+        "share" if conditional is not None else "key" if output.expr in block.keys else "derived"
+        for conditional, output in zip(found, block.outputs, strict=True)
     ]
     columns = tuple(
-        Role(name=output.name, what=what, expr=output.expr) for what, output in zip(told, block.outputs, strict=True)
+        Role(name=output.name, what=text, expr=output.expr) for text, output in zip(texts, block.outputs, strict=True)
     )
-    return tuple(replace(one, columns=columns) for one in found if one is not None)
+    return tuple(replace(conditional, columns=columns) for conditional in found if conditional is not None)
 
 
 def _is_told(expr: Expr, block: Block) -> bool:
     """Whether a condition on groups, or their order, depends on keys, counts and shares only."""
     keys = block.keys or ()
-    for one in walk(expr, into=lambda part: part not in keys and not isinstance(part, Aggregate)):
-        if one in keys:
+    for node in walk(expr, into=lambda part: part not in keys and not isinstance(part, Aggregate)):
+        if node in keys:
             continue
-        if isinstance(one, Column | Star | Nested):
+        if isinstance(node, Column | Star | Nested):
             return False
-        if isinstance(one, Aggregate) and not one.is_of_aggregates:
-            meant = measure(one, block.sources)
-            if (meant is None or meant.weight is not None) and share(one, block.sources) is None:
+        if isinstance(node, Aggregate) and not node.is_of_aggregates:
+            meant = measure(node, block.sources)
+            if (meant is None or meant.weight is not None) and share(node, block.sources) is None:
                 return False
     return True
 
@@ -71,7 +71,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
     if parts is None:
         return None
     above, below, rows = parts
-    if above.weight != below.weight or not all(follows(one, above.where) for one in below.where):
+    if above.weight != below.weight or not all(follows(condition, above.where) for condition in below.where):
         return None
     event = above.where - below.where
     cols = tuple(key for key in keys if key not in rows)
@@ -79,7 +79,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
         return None
     scale = told.scale * above.scale / below.scale
     weight = above.weight
-    if weight is not None and (not is_clean(weight) or any(isinstance(one, Star) for one in walk(weight))):
+    if weight is not None and (not is_clean(weight) or any(isinstance(node, Star) for node in walk(weight))):
         return None
     if not all(map(is_clean, above.where)):
         return None
@@ -109,8 +109,8 @@ def _column(block: Block, output: Output) -> Conditional | None:
 
 def _whole(total: Arithmetic, block: Block) -> Measure | None:
     """A sum of counts, each for another value of one expression, as a count of records with one of the values."""
-    found = [measure(one, block.sources) for one in terms(total)]
-    told = [one for one in found if one is not None and one.weight is None and one.scale == 1]
+    measures = [measure(term, block.sources) for term in terms(total)]
+    told = [one for one in measures if one is not None and one.weight is None and one.scale == 1]
     shared = frozenset.intersection(*(one.where for one in told)) if told else frozenset()
     subjects: set[Expr] = set()
     values: list[Expr] = []
@@ -121,23 +121,23 @@ def _whole(total: Arithmetic, block: Block) -> Measure | None:
                 values.append(value)
             case _:
                 return None
-    if len(told) != len(found) or len(subjects) != 1 or len(set(values)) != len(values):
+    if len(told) != len(measures) or len(subjects) != 1 or len(set(values)) != len(values):
         return None
     return Measure(None, shared | {In(next(iter(subjects)), tuple(values))})
 
 
-def follows(condition: Expr, given: frozenset[Expr]) -> bool:
+def follows(condition: Expr, expressions: frozenset[Expr]) -> bool:
     """Whether a condition follows from those given, as the text shows.
 
     It is among them, lists the value that one of them requires, or says that one of them is not NULL.
     """
-    if condition in given:
+    if condition in expressions:
         return True
     match condition:
         case In(operand, values):
-            return any(Comparison("=", operand, value) in given for value in values)
+            return any(Comparison("=", operand, value) in expressions for value in values)
         case Not(Is(operand, Null())):
-            return conjuncts(operand) <= given
+            return conjuncts(operand) <= expressions
     return False
 
 

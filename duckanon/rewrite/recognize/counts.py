@@ -13,7 +13,7 @@ def counts(block: Block) -> Counts | None:
     """What a block counts, if its columns are keys, counts, and what is computed from these."""
     if block.keys is None or (block.spread and not block.keys) or not is_closed(block) or not records(block.sources):
         return None
-    if any(isinstance(one, Nested) for key in block.keys for one in walk(key)) or not all(map(is_clean, block.keys)):
+    if any(isinstance(node, Nested) for key in block.keys for node in walk(key)) or not all(map(is_clean, block.keys)):
         return None
     counted = _counted(block, block.keys)
     # A query that shows keys only, chosen by a count, shows values and no counts.
@@ -21,7 +21,7 @@ def counts(block: Block) -> Counts | None:
         return None
     units, events = dict.fromkeys(unit for unit, _ in counted), dict.fromkeys(event for _, event in counted)
     if len(units) != 1 or not all(
-        map(is_clean, (*block.where, *block.having, *(one for each in events for one in each)))
+        map(is_clean, (*block.where, *block.having, *(expression for each in events for expression in each)))
     ):
         return None
     unit = next(iter(units))
@@ -39,34 +39,34 @@ def counts(block: Block) -> Counts | None:
         unit=unit,
         events=tuple(events),
         kept=block.having,
-        sets=tuple(tuple(sorted(one)) for one in block.sets) if block.sets is not None else (),
+        sets=tuple(tuple(sorted(numbers)) for numbers in block.sets) if block.sets is not None else (),
         columns=tuple(_role(output, block.keys, block) for output in block.outputs),
     )
 
 
 def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, frozenset[Expr]]] | None:
     """What each count of a block counts; None if the block computes more than keys and counts."""
-    found = []
+    values = []
     for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
-        for one in walk(expr, into=lambda part: part not in keys and not _is_count(part)):
-            if one in keys:
+        for node in walk(expr, into=lambda part: part not in keys and not _is_count(part)):
+            if node in keys:
                 continue
-            if isinstance(one, Column | Star | Nested):
+            if isinstance(node, Column | Star | Nested):
                 return None
-            if isinstance(one, Aggregate) and not one.is_of_aggregates:
-                told = _what_is_counted(one, block)
-                if told is None:
+            if isinstance(node, Aggregate) and not node.is_of_aggregates:
+                expressions = _what_is_counted(node, block)
+                if expressions is None:
                     return None
-                found.append(told)
-    return found
+                values.append(expressions)
+    return values
 
 
 def _role(output: Output, keys: tuple[Expr, ...], block: Block) -> Role:
     """What an output is: a key, a count under conditions, or something computed from these."""
-    what = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
-    told = _what_is_counted(output.expr, block) if isinstance(output.expr, Aggregate) else None
-    where = frozenset[Expr]() if told is None else told[1]
-    return Role(name=output.name, what=what, expr=output.expr, where=where)
+    text = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
+    expressions = _what_is_counted(output.expr, block) if isinstance(output.expr, Aggregate) else None
+    where = frozenset[Expr]() if expressions is None else expressions[1]
+    return Role(name=output.name, what=text, expr=output.expr, where=where)
 
 
 def _is_count(expr: Expr) -> bool:

@@ -31,7 +31,7 @@ from duckanon.rewrite.recognize.measures import measure
 _SHOWING = ("any_value",)
 # Quantiles by the names that sqlglot or DuckDB gives them, with DuckDB's.
 QUANTILES = {
-    **{one: one for one in ("median", "quantile", "quantile_cont", "quantile_disc")},
+    **{text: text for text in ("median", "quantile", "quantile_cont", "quantile_disc")},
     "percentile_cont": "quantile_cont",
     "percentile_disc": "quantile_disc",
 }
@@ -49,17 +49,17 @@ class _Groups:
         """The expression with the groups' columns written out; None if a column is unknown."""
         missing = False
 
-        def change(one: Expr) -> Expr | None:
+        def change(expression: Expr) -> Expr | None:
             nonlocal missing
-            if isinstance(one, Column) and one.source == self.number:
-                found = self.block.output(one.name)
-                missing |= found is None
-                return found
-            missing |= isinstance(one, Star)
+            if isinstance(expression, Column) and expression.source == self.number:
+                output = self.block.output(expression.name)
+                missing |= output is None
+                return output
+            missing |= isinstance(expression, Star)
             return None
 
-        found = rebuilt(expr, change)
-        return None if missing else found
+        expression = rebuilt(expr, change)
+        return None if missing else expression
 
 
 def group_sizes(block: Block) -> GroupSizes | None:
@@ -70,10 +70,10 @@ def group_sizes(block: Block) -> GroupSizes | None:
     inner = groups.block
     assert inner.keys is not None
     keys = [groups.expanded(key) for key in block.keys or ()]
-    where = [groups.expanded(one) for one in block.where if not _joins(one, groups)]
-    if any(one is None for one in (*keys, *where)):
+    where = [groups.expanded(condition) for condition in block.where if not _joins(condition, groups)]
+    if any(key is None for key in (*keys, *where)):
         return None
-    size = _size([one for one in (*keys, *where, *_asked(block, groups)) if one is not None], inner)
+    size = _size([key for key in (*keys, *where, *_asked(block, groups)) if key is not None], inner)
     if size is None or any(key is None or isinstance(key, Star | Window | Nested | Unclear) for key in keys):
         return None
     roles = _roles(dict(zip(block.keys or (), keys, strict=True)), size, groups)
@@ -86,18 +86,20 @@ def group_sizes(block: Block) -> GroupSizes | None:
     columns = _columns(block, groups, roles, size, unit, tuple(regions))
     if columns is None:
         return None
-    kept = frozenset(one for one in where if one is not None and is_aggregated(one)) | inner.having
-    filters = frozenset(one for one in where if one is not None and not is_aggregated(one)) | inner.where
+    kept = frozenset(part for part in where if part is not None and is_aggregated(part)) | inner.having
+    filters = frozenset(part for part in where if part is not None and not is_aggregated(part)) | inner.where
     met = {
-        one for one in (*block.where, *(each for source in block.sources for each in source.on)) if _joins(one, groups)
+        condition
+        for condition in (*block.where, *(each for source in block.sources for each in source.on))
+        if _joins(condition, groups)
     }
-    joins = frozenset(one for condition in met if (one := groups.expanded(condition)) is not None)
+    joins = frozenset(expression for condition in met if (expression := groups.expanded(condition)) is not None)
     table = whose(inner.sources, size, filters)
     if table is None or not records(inner.sources) or not records(groups.frame):
         return None
     if not all(map(is_clean, (*filters, *kept, *unit, *regions, size))):
         return None
-    owner = next((one for one in inner.sources if getattr(one.relation, "name", None) == table), None)
+    owner = next((source for source in inner.sources if getattr(source.relation, "name", None) == table), None)
     outer = owner is not None and owner.join == "left"
     if outer and not size.operands:
         return None  # count(*) over a LEFT JOIN gives a unit without records the size of one
@@ -110,12 +112,12 @@ def group_sizes(block: Block) -> GroupSizes | None:
         unit=unit,
         size=size,
         regions=tuple(regions),
-        keys=tuple(one for one in keys if one is not None),
-        sets=tuple(tuple(sorted(one)) for one in block.sets or [frozenset(range(len(keys)))]),
+        keys=tuple(key for key in keys if key is not None),
+        sets=tuple(tuple(sorted(numbers)) for numbers in block.sets or [frozenset(range(len(keys)))]),
         kept=kept,
         zeros=outer
         or bool(size.where)
-        or any(one.join == "left" for one in block.sources if one.number == groups.number),
+        or any(source.join == "left" for source in block.sources if source.number == groups.number),
         frame=groups.frame,
         joins=joins,
         columns=columns,
@@ -143,14 +145,14 @@ def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | Non
     """A UNION ALL of group-size queries for several levels of a hierarchy, as one; None if they differ otherwise."""
     if union.kind != "all" or len(members) != len(union.members):
         return None
-    longest = max(members, key=lambda one: len(one.regions))
+    longest = max(members, key=lambda item: len(item.regions))
     names = _names(longest)
     same = _comparable(longest, names)
     if any(_comparable(member, names) != same or len(member.sets) != 1 for member in members) or any(
         set(_names(member)) - set(names) for member in members
     ):
         return None
-    keys = [_anonymous(one) for one in longest.keys]
+    keys = [_anonymous(key) for key in longest.keys]
     sets = tuple(
         tuple(at for at, key in enumerate(keys) if key not in names or key in _names(member)) for member in members
     )
@@ -158,7 +160,7 @@ def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | Non
 
 
 def _anonymous(expr: Expr) -> Expr:
-    return rebuilt(expr, lambda one: Column(1, one.name) if isinstance(one, Column) else None)
+    return rebuilt(expr, lambda column: Column(1, column.name) if isinstance(column, Column) else None)
 
 
 def _names(found: GroupSizes) -> list[Expr]:
@@ -171,7 +173,7 @@ def _comparable(found: GroupSizes, names: list[Expr]) -> object:
         return object()
     return (
         found.table,
-        frozenset(_anonymous(one) for one in (*found.unit, *found.regions)) - frozenset(names),
+        frozenset(_anonymous(region) for region in (*found.unit, *found.regions)) - frozenset(names),
         _anonymous(found.size),
         frozenset(map(_anonymous, found.filter)),
         frozenset(map(_anonymous, found.kept)),
@@ -182,9 +184,9 @@ def _groups(block: Block) -> _Groups | None:
     if block.keys is None or block.spread:
         return None
     grouped = [
-        one
-        for one in block.sources
-        if isinstance(one.relation, Block) and one.relation.keys and one.join in ("inner", "left")
+        source
+        for source in block.sources
+        if isinstance(source.relation, Block) and source.relation.keys and source.join in ("inner", "left")
     ]
     if len(grouped) != 1 or not isinstance(inner := grouped[0].relation, Block):
         return None
@@ -192,16 +194,16 @@ def _groups(block: Block) -> _Groups | None:
         return None
     if any(is_windowed(output.expr) for output in inner.outputs):
         return None
-    frame = tuple(one for one in block.sources if one is not grouped[0])
+    frame = tuple(source for source in block.sources if source is not grouped[0])
     groups = _Groups(grouped[0].number, inner, frame)
     # Each key of the groups must be equal to a column of the frame, so that the frame only adds columns to the groups.
-    matched = {_matched(one, groups) for source in block.sources for one in source.on} | {
-        _matched(one, groups) for one in block.where
+    matched = {_matched(condition, groups) for source in block.sources for condition in source.on} | {
+        _matched(condition, groups) for condition in block.where
     }
     if frame and not set(inner.keys or ()) <= matched:
         return None
     # With a protected table, or one with several rows for a group, pairs would be counted.
-    if any(is_protected(one.relation) or not by_key(one, block.sources, block.where) for one in frame):
+    if any(is_protected(source.relation) or not by_key(source, block.sources, block.where) for source in frame):
         return None
     return groups
 
@@ -211,9 +213,13 @@ def _matched(condition: Expr, groups: _Groups) -> Expr | None:
     if not isinstance(condition, Comparison) or condition.operator != "=":
         return None
     left, right = condition.left, condition.right
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Column) and isinstance(other, Column) and one.source == groups.number != other.source:
-            return groups.block.output(one.name)
+    for expression, other in ((left, right), (right, left)):
+        if (
+            isinstance(expression, Column)
+            and isinstance(other, Column)
+            and expression.source == groups.number != other.source
+        ):
+            return groups.block.output(expression.name)
     return None
 
 
@@ -226,9 +232,9 @@ def _size(exprs: list[Expr], inner: Block) -> Aggregate | None:
 
     Where none of them has one, groups are counted whatever their sizes are, or kept by them.
     """
-    found = _aggregates(exprs) or _aggregates(inner.having) or {Aggregate("count")}
-    sizes = {one for one in found if one.name in ("count", "sum") and not is_windowed(one)}
-    if len(sizes) != 1 or any(one.name not in _SHOWING for one in found - sizes):
+    aggregates = _aggregates(exprs) or _aggregates(inner.having) or {Aggregate("count")}
+    sizes = {aggregate for aggregate in aggregates if aggregate.name in ("count", "sum") and not is_windowed(aggregate)}
+    if len(sizes) != 1 or any(size.name not in _SHOWING for size in aggregates - sizes):
         return None
     size = next(iter(sizes))
     if size.name == "sum" and (size.distinct or size.argument is None):
@@ -237,51 +243,57 @@ def _size(exprs: list[Expr], inner: Block) -> Aggregate | None:
 
 
 def _aggregates(exprs: Iterable[Expr]) -> set[Aggregate]:
-    return {one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate)}
+    return {node for expr in exprs for node in walk(expr) if isinstance(node, Aggregate)}
 
 
 def _asked(block: Block, groups: _Groups) -> list[Expr]:
     """Conditions on sizes inside the outer aggregates, count(*) FILTER (WHERE size = 1), and what statistics are of."""
-    found: list[Expr] = []
+    expressions: list[Expr] = []
     for output in block.outputs:
-        for one in walk(output.expr):
-            if not isinstance(one, Aggregate) or not _is_own(one):
+        for node in walk(output.expr):
+            if not isinstance(node, Aggregate) or not _is_own(node):
                 continue
-            meant = measure(one, block.sources)
-            told = [*one.where, *(meant.where if meant is not None else ())]
-            told += (*one.operands, *one.order) if meant is None or meant.weight is not None else ()
-            found += [expr for each in told if (expr := groups.expanded(each)) is not None and is_aggregated(expr)]
-    return found
+            meant = measure(node, block.sources)
+            values = [*node.where, *(meant.where if meant is not None else ())]
+            values += (*node.operands, *node.order) if meant is None or meant.weight is not None else ()
+            expressions += [
+                expr for each in values if (expr := groups.expanded(each)) is not None and is_aggregated(expr)
+            ]
+    return expressions
 
 
 def _is_of(expr: Expr, size: Aggregate) -> bool:
     """Whether an expression is computed from the size alone, and does depend on it."""
-    inside = list(walk(expr, into=lambda one: one != size))
+    inside = list(walk(expr, into=lambda expression: expression != size))
     return size in inside and not any(
-        isinstance(one, Column | Star | Aggregate | Nested) and one != size for one in inside
+        isinstance(expression, Column | Star | Aggregate | Nested) and expression != size for expression in inside
     )
 
 
 def _is_computed(expr: Expr, known: tuple[Expr, ...]) -> bool:
     """Whether an expression is computed from known ones alone."""
-    inside = walk(expr, into=lambda one: one not in known)
-    return all(one in known or not isinstance(one, Column | Star | Aggregate | Nested) for one in inside)
+    inside = walk(expr, into=lambda expression: expression not in known)
+    return all(
+        expression in known or not isinstance(expression, Column | Star | Aggregate | Nested) for expression in inside
+    )
 
 
 def _is_region(expr: Expr, groups: _Groups) -> bool:
     """Whether an expression is computed from keys of the groups, their shown columns, and columns of the frame."""
     keys = groups.block.keys or ()
-    framed = {one.number for one in groups.frame}
+    framed = {source.number for source in groups.frame}
 
-    def stop(one: Expr) -> bool:
-        return one in keys or (isinstance(one, Aggregate) and one.name in _SHOWING and one.argument is not None)
+    def stop(expression: Expr) -> bool:
+        return expression in keys or (
+            isinstance(expression, Aggregate) and expression.name in _SHOWING and expression.argument is not None
+        )
 
-    inside = list(walk(expr, into=lambda one: not stop(one)))
+    inside = list(walk(expr, into=lambda expression: not stop(expression)))
     return all(
-        stop(one)
-        or not isinstance(one, Column | Star | Aggregate | Nested)
-        or (isinstance(one, Column) and one.source in framed)
-        for one in inside
+        stop(expression)
+        or not isinstance(expression, Column | Star | Aggregate | Nested)
+        or (isinstance(expression, Column) and expression.source in framed)
+        for expression in inside
     )
 
 
@@ -297,15 +309,15 @@ def _columns(
     columns: list[Role] = []
     counted = False
     for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
-        for one in walk(expr, into=lambda part: part not in roles and not _is_own(part)):
-            if one in roles:
+        for node in walk(expr, into=lambda part: part not in roles and not _is_own(part)):
+            if node in roles:
                 continue
-            if isinstance(one, Column | Star | Nested):
+            if isinstance(node, Column | Star | Nested):
                 return None
-            if _is_own(one):
+            if _is_own(node):
                 if (
-                    _counts_groups(one, block, groups, size, unit, regions) is None
-                    and _statistic(one, groups, size, regions) is None
+                    _counts_groups(node, block, groups, size, unit, regions) is None
+                    and _statistic(node, groups, size, regions) is None
                 ):
                     return None
                 counted = True
@@ -338,19 +350,19 @@ def _counts_groups(
         return None
     where: frozenset[Expr] = frozenset()
     if expr.name == "count" and expr.argument is not None:
-        told = groups.expanded(expr.argument)
-        if told is None:
+        expression = groups.expanded(expr.argument)
+        if expression is None:
             return None
-        if expr.distinct and not (block.sets is None and unit == (told,)):
+        if expr.distinct and not (block.sets is None and unit == (expression,)):
             return None
-        if not expr.distinct and told in (groups.block.keys or ()):
-            where |= {present(told)}
-        elif isinstance(told, Aggregate) and told.name == "count":
+        if not expr.distinct and expression in (groups.block.keys or ()):
+            where |= {present(expression)}
+        elif isinstance(expression, Aggregate) and expression.name == "count":
             pass
         elif not expr.distinct:
             return _plain(expr, block, groups, size, regions)
-        elif told in unit:
-            where |= {present(told)}
+        elif expression in unit:
+            where |= {present(expression)}
         return where | _expanded(expr.where, groups)
     return _plain(expr, block, groups, size, regions)
 
@@ -362,7 +374,7 @@ def _plain(
     if meant is None or meant.weight is not None or meant.scale != 1:
         return None
     where = _expanded(meant.where, groups)
-    told = all(_is_of(one, size) or _is_computed(one, (size, *regions)) for one in where)
+    told = all(_is_of(condition, size) or _is_computed(condition, (size, *regions)) for condition in where)
     return where if told else None
 
 
@@ -380,7 +392,7 @@ def _statistic(expr: Expr, groups: _Groups, size: Aggregate, regions: tuple[Expr
     if len(known) < len(operands):
         return None
     of, *more = known
-    if not all(_is_computed(one, (size, *regions)) for one in (of, *where)):
+    if not all(_is_computed(condition, (size, *regions)) for condition in (of, *where)):
         return None
     of_sizes = _is_computed(of, (size,))
     if expr.name in QUANTILES:

@@ -113,7 +113,7 @@ def _product(expr: Expr) -> _Product | None:
     if (value := number(expr)) is not None:
         return [], [], value, None
     match expr:
-        case Arithmetic("+") if all(isinstance(one, Aggregate) for one in terms(expr)):
+        case Arithmetic("+") if all(isinstance(term, Aggregate) for term in terms(expr)):
             return [expr], [], Fraction(1), None
         case Arithmetic("*" | "/" as operator, first, second):
             left, right = _product(first), _product(second)

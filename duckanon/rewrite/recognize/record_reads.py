@@ -20,11 +20,11 @@ def record_reads(block: Block) -> RecordReads | None:
         return None
     exprs = [output.expr for output in block.outputs]
     shown = [
-        one
+        column
         for output in block.outputs
         for expr in _values(output.expr, block.keys, counted=any(map(is_aggregated, exprs)))
-        for one in columns_in([expr])
-        if one.source in protected or one.source == 0
+        for column in columns_in([expr])
+        if column.source in protected or column.source == 0
     ]
     if not shown and block.keys is not None:
         return None
@@ -44,10 +44,10 @@ def _values(expr: Expr, keys: tuple[Expr, ...] | None, *, counted: bool) -> list
     """The parts of an output that are values of records: neither aggregates nor the keys of groups."""
     if keys is None or not counted:
         return [expr]
-    found: list[Expr] = []
-    for one in walk(expr, into=lambda part: not isinstance(part, Aggregate) and part not in keys):
-        if isinstance(one, Aggregate) and one.name in SHOWING:
-            found += (*one.operands, *one.order)
-        elif isinstance(one, Column | Star) and one not in keys:
-            found.append(one)
-    return found
+    expressions: list[Expr] = []
+    for node in walk(expr, into=lambda part: not isinstance(part, Aggregate) and part not in keys):
+        if isinstance(node, Aggregate) and node.name in SHOWING:
+            expressions += (*node.operands, *node.order)
+        elif isinstance(node, Column | Star) and node not in keys:
+            expressions.append(node)
+    return expressions

@@ -82,21 +82,21 @@ def _written(tree: Node, schema: Schema) -> Iterator[Finding]:
 def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
     """One finding for each protected table that a statement names, or that stands anywhere in its text."""
     named = [
-        TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home)
-        for one in nodes_of(tree, exp.Table)
-        if one.this is not None
+        TableName(fold(node.catalog), fold(node.db), fold(node.name)).within(schema.home)
+        for node in nodes_of(tree, exp.Table)
+        if node.this is not None
     ]
-    found = [name for name in named if schema.is_protected(name)]
+    table_names = [name for name in named if schema.is_protected(name)]
     if schema.protected is not None:
         text = fold(sql(tree))
-        found += [name for name in sorted(schema.protected) if name.object in text]
+        table_names += [name for name in sorted(schema.protected) if name.object in text]
         for full, view in schema.views.items():
             if any(name.may_be(full) for name in named) or full.object in text:
-                found += [name for name in sorted(schema.protected) if name.object in _text(view)]
-    told: list[TableName] = []
-    for name in found:
-        if not any(name.may_be(one) for one in told):
-            told.append(name)
+                table_names += [name for name in sorted(schema.protected) if name.object in _text(view)]
+    names: list[TableName] = []
+    for name in table_names:
+        if not any(name.may_be(table_name) for table_name in names):
+            names.append(name)
             yield Unknown(table=name, tables=(name,), node=tree, reason=reason)
 
 
