@@ -51,9 +51,9 @@ class Plan(PlannedMeasures):
     """The question behind a query, and how its keys and aggregates follow from the answer."""
 
     def __init__(
-        self, context: RuleContext, found: Aggregates, grouped: Grouped, relation: Relation | None = None
+        self, context: RuleContext, aggregates: Aggregates, grouped: Grouped, relation: Relation | None = None
     ) -> None:
-        super().__init__(context, found, grouped, relation)
+        super().__init__(context, aggregates, grouped, relation)
         # Questions whose answers this one needs, in order.
         self.before: list[tuple[TableName, Plan]] = []
 
@@ -76,7 +76,7 @@ class Plan(PlannedMeasures):
     def _typed_key(self, expr: Expr) -> str:
         """A key over the answer, of DuckDB's type: in later versions starts of days and months are TIMESTAMPs."""
         key, cut = self._key(expr), None if isinstance(expr, Column) else truncation(expr)
-        if cut is None or any(self._types.get(one) == ZONED for one in columns_of(expr)):
+        if cut is None or any(self._types.get(column) == ZONED for column in columns_of(expr)):
             return key
         try:
             kind = scalar(expr, self._types, self._context.today)[1]
@@ -92,40 +92,42 @@ class Plan(PlannedMeasures):
             for statistic, node in zip(self._statistics, self._grouped.aggregates, strict=True)
         ]
 
-    def _follows(self, one: Statistic, node: Node) -> Told:
+    def _follows(self, statistic: Statistic, node: Node) -> Told:
         """A statistic as it follows from the answer. node: as it is written."""
-        measures, column = self._measures, one.column or ""
-        beside = self._counted_beside(one) if one.name == "records" else None
+        measures, column = self._measures, statistic.column or ""
+        beside = self._counted_beside(statistic) if statistic.name == "records" else None
         if beside is not None:
             of_values = Counted.by(self._measured(measures.sums[beside]))
-            return Count(one, node, self, of_values, one.where - self._of_records(one.where))
-        if one.name == "records":
-            by = Counted.by(self._measured(measures.parts[one.own])) if one.own else self._records
-            return Count(one, node, self, by, one.where)
-        if one.name == "share":
-            return Share(one, node, self, self._records)
-        if one.name == "units":
-            return CountOfDifferent(one, node, self, Counted.by(self._measured(measures.units[one.own])), one.where)
-        if one.name == "different":
-            of_column = Counted.by(self._measured(measures.different[column, one.own]))
-            return CountOfDifferent(one, node, self, of_column, one.where)
-        if one.name == "quantile":
-            of = self._of(one)
-            return Quantile(one, node, self, self._measured(measures.quantiles[of.identity]), of.type)
-        if one.name == COVARIANCE:
-            return self._covariance(one, node)
-        of = self._of(one)
-        return SUMMED[one.name](one, node, self, self._measured(measures.sums[of.identity]), of.type)
+            return Count(statistic, node, self, of_values, statistic.where - self._of_records(statistic.where))
+        if statistic.name == "records":
+            by = Counted.by(self._measured(measures.parts[statistic.own])) if statistic.own else self._records
+            return Count(statistic, node, self, by, statistic.where)
+        if statistic.name == "share":
+            return Share(statistic, node, self, self._records)
+        if statistic.name == "units":
+            return CountOfDifferent(
+                statistic, node, self, Counted.by(self._measured(measures.units[statistic.own])), statistic.where
+            )
+        if statistic.name == "different":
+            of_column = Counted.by(self._measured(measures.different[column, statistic.own]))
+            return CountOfDifferent(statistic, node, self, of_column, statistic.where)
+        if statistic.name == "quantile":
+            of = self._of(statistic)
+            return Quantile(statistic, node, self, self._measured(measures.quantiles[of.identity]), of.type)
+        if statistic.name == COVARIANCE:
+            return self._covariance(statistic, node)
+        of = self._of(statistic)
+        return SUMMED[statistic.name](statistic, node, self, self._measured(measures.sums[of.identity]), of.type)
 
-    def _covariance(self, one: Statistic, node: Node) -> Covariance:
+    def _covariance(self, statistic: Statistic, node: Node) -> Covariance:
         means = [
-            Mean(one, node, self, self._measured(self._measures.sums[of.identity]), of.type)
-            for of in self._of_covariance(one)
+            Mean(statistic, node, self, self._measured(self._measures.sums[of.identity]), of.type)
+            for of in self._of_covariance(statistic)
         ]
-        assert one.operand is not None
-        assert one.other is not None
-        middles = self._products[one.operand, one.other].middles
-        return Covariance(one, node, self, means[2], (means[0], means[1]), middles)
+        assert statistic.operand is not None
+        assert statistic.other is not None
+        middles = self._products[statistic.operand, statistic.other].middles
+        return Covariance(statistic, node, self, means[2], (means[0], means[1]), middles)
 
     def _measured(self, measure: M) -> Measured[M]:
         return Measured(measure, self._measures.all.index(measure), self.question.noise(measure))
@@ -135,7 +137,7 @@ class Plan(PlannedMeasures):
         """What counts records."""
         if self._measures.records is not None:
             return Counted.by(self._measured(self._measures.records))
-        return Counted.beside(self._measured(next(one for one in self._measures.sums.values() if one.missing)))
+        return Counted.beside(self._measured(next(total for total in self._measures.sums.values() if total.missing)))
 
     def sum(self, column: str, *wheres: frozenset[Expr]) -> str:
         return f"coalesce(sum({answer_column(column)}){self._filtered(*wheres)}, 0)"
@@ -151,15 +153,15 @@ class Plan(PlannedMeasures):
             cells *= 1 if event in met else own.get(event, len(event) + 1)
         if self._is_grouped:
             # Cells are apart by conditions on keys too.
-            cells *= 2 ** len(self._key_conditions.keys() - {one for where in wheres for one in where})
+            cells *= 2 ** len(self._key_conditions.keys() - {condition for where in wheres for condition in where})
         return cells
 
-    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
-        records = [self._of_records(where) for where in (one, other)]
-        met, others = self._events_met(one), self._events_met(other)
+    def are_apart(self, expressions: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        records = [self._of_records(where) for where in (expressions, other)]
+        met, others = self._events_met(expressions), self._events_met(other)
         if any(at == other_at and place != other_place for at, place in met for other_at, other_place in others):
             return True
-        return excludes(one - records[0], other - records[1], self._types)
+        return excludes(expressions - records[0], other - records[1], self._types)
 
     def only(self, *wheres: frozenset[Expr]) -> str:
         return self._filtered(*wheres)
@@ -169,9 +171,9 @@ class Plan(PlannedMeasures):
     @property
     def counted(self) -> list[tuple[Noisy, int]]:
         """The noise of each count, and how many cells it adds up; where no count is told, of those behind the rest."""
-        found = [one.noise for one in self.told if one.noise is not None]
-        if found:
-            return found
+        noises = [one.noise for one in self.told if one.noise is not None]
+        if noises:
+            return noises
         behind = [one.counted(self.question.noise(one)) for one in self._measures.all]
         return [(one, self.in_row()) for one in behind if one is not None]
 
@@ -235,8 +237,8 @@ class Plan(PlannedMeasures):
         measured = [*self._measures.sums.items(), *self._measures.quantiles.items()]
         numbers = [(one.number, types[of]) for of, one in measured]
         found = [(one, kind) for one, kind in numbers if rounding(one, kind)]
-        told = ", ".join(f"{self._called(one)} to steps of {step_in_words(one, kind)}" for one, kind in found)
-        return f" Values are rounded: {told}." if told else ""
+        text = ", ".join(f"{self._called(one)} to steps of {step_in_words(one, kind)}" for one, kind in found)
+        return f" Values are rounded: {text}." if text else ""
 
     def _called(self, number: Number) -> str:
         """A number's column, or how it is computed, as the statement has it."""
@@ -267,7 +269,7 @@ def note(
     """As of the step, of a query over an answer. widths: of its aggregates. noisy: as of the plan. new: the query."""
     if new.args.get("distinct") is not None:
         return None
-    found = grouped.intervals(over, widths)
-    if not found or {at for at, _ in found} == {at for at, _ in noisy}:
+    intervals = grouped.intervals(over, widths)
+    if not intervals or {at for at, _ in intervals} == {at for at, _ in noisy}:
         return None
-    return margins.query(new, found)
+    return margins.query(new, intervals)

@@ -94,17 +94,17 @@ class AvailableReleases:
         """The cells of an answer that follows from what is prepared, from domains alone; None if they are many."""
         return self.placed(question)
 
-    def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
+    def answer(self, context: RuleContext, findings: Sequence[Finding], node: Node) -> str | None:
         """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
-        first = found[0]
+        first = findings[0]
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
-        if isinstance(first, GroupSizes) and len(found) == 1:
+        if isinstance(first, GroupSizes) and len(findings) == 1:
             return group_size_queries.answer(context, first, node)
-        if isinstance(first, Counts) and len(found) == 1:
+        if isinstance(first, Counts) and len(findings) == 1:
             return None if self.follows(context, node) else self.with_noise(context, node)
-        shares = [one for one in found if isinstance(one, Conditional)]
-        if shares and len(shares) == len(found) and len({share.table for share in shares}) == 1:
+        shares = [conditional for conditional in findings if isinstance(conditional, Conditional)]
+        if shares and len(shares) == len(findings) and len({share.table for share in shares}) == 1:
             return self._shares_answered(context, shares, node)
         return "The query asks for several things at once: ask for one release after the other."
 
@@ -154,7 +154,11 @@ class AvailableReleases:
         selects = len(nodes_of(node, exp.Select))
         if isinstance(node, exp.Select) and (selects > 1 or not aggregates_itself(node)):
             found = context.alone(node)
-            shares = [one for one in found if isinstance(one, Conditional) and one.weight is None]
+            shares = [
+                conditional
+                for conditional in found
+                if isinstance(conditional, Conditional) and conditional.weight is None
+            ]
             if shares and len(shares) == len(found):
                 return self._put_together(context, shares, node)
             is_of_windows = selects == 1 and node.find(exp.Window) is not None
@@ -191,8 +195,8 @@ class AvailableReleases:
                 context.refuse(group_sizes.KIND, name, reason)
             return
         records = call.function == "k_anonymize"
-        what = "is released by the steward, once" if records else "shows exact values"
-        said = f"{call.function} of {context.label(name)}, which is protected, {what}."
+        text = "is released by the steward, once" if records else "shows exact values"
+        said = f"{call.function} of {context.label(name)}, which is protected, {text}."
         context.refuse(
             "k-anonymous copy" if records else f"call of {call.function}",
             name,
@@ -211,27 +215,31 @@ class AvailableReleases:
         if kind == RecordReads.shown and _is_browse(context.bound.query):
             ways[Counts.shown] = lambda: suggestions.browsed(context, name)
             ways["total"] = lambda: suggestions.total(context, name)
-        order = [kind, *(one for one in ways if one != kind)] if kind in ways else list(ways)
-        found = [way for one in order for way in ways[one]()]
-        if not found:
+        order = [kind, *(text for text in ways if text != kind)] if kind in ways else list(ways)
+        texts = [way for text in order for way in ways[text]()]
+        if not texts:
             return "Its policy offers no release: ask the steward."
-        return f"What may be asked: {' or '.join(found[:3])}."
+        return f"What may be asked: {' or '.join(texts[:3])}."
 
     def _published(self, name: TableName, *releases: str) -> list[str]:
-        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
+        return [
+            f"FROM {quoted([publication.name])}"
+            for publication in self.publications.get(name, ())
+            if publication.kind in releases
+        ]
 
     def _sizes(self, context: RuleContext, name: TableName) -> list[str]:
-        found = group_sizes.suggestion(context, name)
-        return [f"FROM {found}"] if found is not None else []
+        suggestion = group_sizes.suggestion(context, name)
+        return [f"FROM {suggestion}"] if suggestion is not None else []
 
     def _counts(self, context: RuleContext, name: TableName) -> list[str]:
         protected = context.catalog.protected[name]
         if protected.policy.per_query is None or not protected.stands:
             return []
-        stored = {fold(one): one for one in context.columns(name)}
-        public = [fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)]
-        keys = [stored[one] for one in public if one in protected.domains and one in stored][:1]
-        shown = "".join(f"{spelled([one])}, " for one in keys)
+        stored = {fold(column): column for column in context.columns(name)}
+        public = [fold(name) for name in (*protected.policy.public, *protected.policy.hierarchy)]
+        keys = [stored[text] for text in public if text in protected.domains and text in stored][:1]
+        shown = "".join(f"{spelled([key])}, " for key in keys)
         grouped = " GROUP BY ALL" if keys else ""
         return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
 
@@ -242,11 +250,11 @@ def _is_browse(query: Node) -> bool:
     if len(tables) != 1 or not isinstance(tables[0].this, exp.Identifier) or query.args.get("distinct"):
         return False
     shown = [expression.unalias() for expression in query.expressions]
-    return all(isinstance(one, exp.Star | exp.Column) for one in shown) and (len(shown) > 1 or shown[0].is_star)
+    return all(isinstance(value, exp.Star | exp.Column) for value in shown) and (len(shown) > 1 or shown[0].is_star)
 
 
-def _settle_from_publication(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
+def _settle_from_publication(context: RuleContext, counts: Counts | Conditional, node: Node, put: Node) -> None:
     """Replace a node by what follows from a publication."""
     context.replace(node, put)
     reason = "It follows from what a steward published, and costs nothing."
-    context.steps.append(Step(found.shown, context.label(found.table), Verdict.RELEASED, reason))
+    context.steps.append(Step(counts.shown, context.label(counts.table), Verdict.RELEASED, reason))

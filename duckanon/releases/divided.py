@@ -142,7 +142,7 @@ def _counted(told: Told) -> frozenset[Expr]:
 def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -> Interval | None:
     """The records that are counted above are among those below; counted by the same noisy totals it has an interval."""
     noise, whole = above.by.noise, below.by.noise
-    part, of = (rows.added(at, one.by.sql(one.cells, one.where)) for at, one in enumerate((above, below)))
+    part, of = (rows.added(at, count.by.sql(count.cells, count.where)) for at, count in enumerate((above, below)))
     enough = f"{of} >= 1"
     if not set(above.by.columns) <= set(below.by.columns):
         if isinstance(below, CountOfDifferent):
@@ -163,7 +163,7 @@ def _odds(above: Count, below: Count, factor: Fraction) -> Interval | None:
         return None
     noise = above.by.noise
     counts = [f"{len(noise.weights)} * {one.cells.count(one.where)}" for one in (above, below)]
-    some, others = (one.by.sql(one.cells, one.where) for one in (above, below))
+    some, others = (count.by.sql(count.cells, count.where) for count in (above, below))
     return Odds(some, others, Quotient(noise.each, noise.weights[0], _SHARE), counts, factor)
 
 
@@ -197,11 +197,13 @@ def _apart(part: str, whole: str) -> list[str]:
 
 def _mean(above: Sum, below: Count, rows: Rows, factor: Fraction) -> Interval | None:
     """The mean of those that have a value, or of all, where the others count as 0."""
-    found, measure = above.found, above.found.measure
+    measured, measure = above.found, above.found.measure
     is_one_row = rows.windows == (None, None)
-    if is_one_row and below.by == Counted.by(found) and not above.asked.where and not below.where:
-        return Multiplied(Mean(above.asked, above.node, above.cells, found, above.type), factor)
-    of_values = {one for one in below.asked.where if present_operand(frozenset({one})) == above.asked.operand}
+    if is_one_row and below.by == Counted.by(measured) and not above.asked.where and not below.where:
+        return Multiplied(Mean(above.asked, above.node, above.cells, measured, above.type), factor)
+    of_values = {
+        condition for condition in below.asked.where if present_operand(frozenset({condition})) == above.asked.operand
+    }
     counted = below.asked.where - of_values
     if isinstance(below, CountOfDifferent) or not counted <= above.asked.where:
         return None
@@ -212,11 +214,11 @@ def _mean(above: Sum, below: Count, rows: Rows, factor: Fraction) -> Interval | 
     total, of = rows.added(0, above.total), rows.added(1, below.by.sql(below.cells, below.where))
     way = f"(({total} - {double(start)} * {of}) / {double(end - start)})"
     kept = Kept(way, of, f"{of} >= 1", factor, start, end - start)
-    beside = measure.missing and below.by == Counted.beside(found)
+    beside = measure.missing and below.by == Counted.beside(measured)
     if not is_one_row or not beside or below.where != above.asked.where or measure.squares:
         return kept
-    values = tuple((one - start) / (end - start) for one in (low, high, Fraction(0)))
-    noise = measure.quotient(found.noise, values)
+    values = tuple((number - start) / (end - start) for number in (low, high, Fraction(0)))
+    noise = measure.quotient(measured.noise, values)
     cells = above.cells.count(above.asked.where)
     error = float(above.error / (end - start))
     return Between(**vars(kept), noise=noise, counts=[cells] * 3, error=error)

@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from duckanon.rewrite.algebra.expressions import Column, Comparison, Constant, Expr, Not
 
 # What cannot both hold of the same two values.
-_APART = {frozenset(one) for one in (("<", ">="), ("<", ">"), ("<", "="), ("<=", ">"), (">", "="), ("=", "<>"))}
+_APART = {frozenset(pair) for pair in (("<", ">="), ("<", ">"), ("<", "="), ("<=", ">"), (">", "="), ("=", "<>"))}
 
 
-def excludes(one: frozenset[Expr], other: frozenset[Expr], types: Mapping[str, str]) -> bool:
+def excludes(expressions: frozenset[Expr], other: frozenset[Expr], types: Mapping[str, str]) -> bool:
     """Whether no record meets both: it is seen in the conditions alone.
 
     They require different texts of a column, compare the same two in ways that are apart, or are a condition and its
     opposite.
     """
-    compared = {(each.left, each.right, each.operator) for each in one if isinstance(each, Comparison)}
+    compared = {(each.left, each.right, each.operator) for each in expressions if isinstance(each, Comparison)}
     for condition in other:
         if isinstance(condition, Comparison) and any(
             (left, right) == (condition.left, condition.right) and {operator, condition.operator} in _APART
             for left, right, operator in compared
         ):
             return True
-    wanted = {left: right for left, right in (_equal(each, types) for each in one) if left is not None}
+    wanted = {left: right for left, right in (_equal(each, types) for each in expressions) if left is not None}
     for condition in other:
         left, right = _equal(condition, types)
         if left is not None and left in wanted and wanted[left] != right:
             return True
-        if isinstance(condition, Not) and condition.operand in one:
+        if isinstance(condition, Not) and condition.operand in expressions:
             return True
-    return any(isinstance(each, Not) and each.operand in other for each in one)
+    return any(isinstance(each, Not) and each.operand in other for each in expressions)
 
 
 def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Constant | None]:

@@ -101,13 +101,13 @@ class _Parts:
         return self.units is not None and isinstance(self.units.relation, Table) and self.units.relation.protected
 
 
-def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
+def answer(context: RuleContext, group_sizes: GroupSizes, node: Node) -> str | None:
     """Replace the node that asks for `found` by the release. Returns why that cannot be done, else None."""
-    name = found.table
+    name = group_sizes.table
     if offered(context, name) is None:
-        return _not_offered(context, found)
+        return _not_offered(context, group_sizes)
     try:
-        asked, replacement = _answered(context, found, node)
+        asked, replacement = _answered(context, group_sizes, node)
     except (NotOffered, NotTotal) as no:
         return context.not_answered(_refused_part(context, node, str(no)), str(no))
     context.replace(node, replacement)
@@ -116,29 +116,35 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     return None
 
 
-def _not_offered(context: RuleContext, found: GroupSizes) -> str:
+def _not_offered(context: RuleContext, group_sizes: GroupSizes) -> str:
     """Why there is no release of group sizes, or that a query asks for none: it counts groups of whatever size."""
-    protected = context.protected(found.table)
-    sized = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
+    protected = context.protected(group_sizes.table)
+    sized = (
+        *group_sizes.keys,
+        *group_sizes.kept,
+        *(expression for role in group_sizes.columns for expression in _of(role)),
+    )
     if protected.policy.per_query is None or not protected.stands or any(map(is_aggregated, sized)):
         return NONE
-    return f"{_HOW_MANY}{_different(context, found, {name for one in found.unit for name in _names(one)})}."
+    return f"{_HOW_MANY}{_different(context, group_sizes, {name for one in group_sizes.unit for name in _names(one)})}."
 
 
-def _answered(context: RuleContext, found: GroupSizes, node: Node) -> tuple[_Asked, Node]:
+def _answered(context: RuleContext, group_sizes: GroupSizes, node: Node) -> tuple[_Asked, Node]:
     """The question behind a query, and the query over its answer. Raises NotOffered and NotTotal."""
-    asked, found = _asked(context, found)
-    reason = check(asked.question, context.protected(found.table))
+    asked, group_sizes = _asked(context, group_sizes)
+    reason = check(asked.question, context.protected(group_sizes.table))
     if reason is not None:
         raise NotOffered(reason)
-    _check_cut(found, asked.question)
-    return asked, _over_release(context, found, asked, node)
+    _check_cut(group_sizes, asked.question)
+    return asked, _over_release(context, group_sizes, asked, node)
 
 
 def _refused_part(context: RuleContext, node: Node, reason: str) -> Node:
     """The part of a query that is refused for a reason: without it, it is not; all of the query if there is none."""
     for part, without in _without(context, node):
-        sizes = [one for one in context.recognised(without, node) if isinstance(one, GroupSizes)]
+        sizes = [
+            group_sizes for group_sizes in context.recognised(without, node) if isinstance(group_sizes, GroupSizes)
+        ]
         if len(sizes) == 1:
             try:
                 _answered(context, sizes[0], without)
@@ -174,10 +180,10 @@ def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
 def _changed(node: Node, parts: Sequence[Node], by: Node) -> Node:
     """A copy of a query with something else in place of some of its parts."""
     copy = node.copy()
-    places = [at for at, one in enumerate(node.walk()) if any(one is part for part in parts)]
-    found = list(copy.walk())
+    places = [at for at, value in enumerate(node.walk()) if any(value is part for part in parts)]
+    nodes = list(copy.walk())
     for at in places:
-        found[at].replace(by.copy())
+        nodes[at].replace(by.copy())
     return copy
 
 
@@ -186,8 +192,8 @@ def _said(question: GroupSizesQuestion) -> str:
     size = question.size
     said = _cut(question)
     own = [
-        what
-        for what, differs in (
+        text
+        for text, differs in (
             ("filters", bool(question.filter or question.among)),
             ("groups", bool(question.within or question.computed) or question.units is not None),
             ("sizes", size != RECORDS),
@@ -216,18 +222,18 @@ def _cut(question: GroupSizesQuestion) -> str:
     return f" {what[size.what]} above {largest:,} count as {largest:,}, by the policy's {by}."
 
 
-def _check_cut(found: GroupSizes, question: GroupSizesQuestion) -> None:
+def _check_cut(group_sizes: GroupSizes, question: GroupSizesQuestion) -> None:
     """Raises NotOffered for a comparison of sizes with a number above the largest that is told.
 
     Groups that differ there cannot be told apart: `size > 20` holds for none if 20 is the largest.
     """
     largest = question.largest * question.size.step
-    exprs = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
-    for one in (part for expr in exprs for part in walk(_released(expr, found.size))):
-        if not isinstance(one, Comparison | In | Between) or _SIZE not in one.parts:
+    exprs = (*group_sizes.keys, *group_sizes.kept, *(one for role in group_sizes.columns for one in _of(role)))
+    for expression in (part for expr in exprs for part in walk(_released(expr, group_sizes.size))):
+        if not isinstance(expression, Comparison | In | Between) or _SIZE not in expression.parts:
             continue
-        numbers = [float(each.value) for each in one.parts if isinstance(each, Constant) and not each.is_text]
-        if any(number > largest or (number == largest and _is_above(one)) for number in numbers):
+        numbers = [float(each.value) for each in expression.parts if isinstance(each, Constant) and not each.is_text]
+        if any(number > largest or (number == largest and _is_above(expression)) for number in numbers):
             raise NotOffered(
                 f"{_cut(question).strip()} So nothing is told by comparing with more: compare with less, or ask the "
                 "steward for a larger one."
@@ -245,50 +251,56 @@ def _is_above(condition: Expr) -> bool:
 # --- the question -----------------------------------------------------------------------------------------------------
 
 
-def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]:
+def _asked(context: RuleContext, group_sizes: GroupSizes) -> tuple[_Asked, GroupSizes]:
     """The question that answers a query, and the query without the open tables that are part of the question.
 
     Raises NotOffered and NotTotal.
     """
-    found, lookup = looked_up(context, found)
-    found, open_tables = among(context, found)
-    name = found.table
+    group_sizes, lookup = looked_up(context, group_sizes)
+    group_sizes, open_tables = among(context, group_sizes)
+    name = group_sizes.table
     policy = context.policy(name)
     assert policy.unit is not None and policy.per_query is not None and policy.max_size is not None  # noqa: PT018
-    if not found.columns or any(role.what == "derived" for role in found.columns):
+    if not group_sizes.columns or any(role.what == "derived" for role in group_sizes.columns):
         raise NotOffered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
-    parts = _parts(found, policy)
+    parts = _parts(group_sizes, policy)
     keys = () if parts.of_units else offered(context, name) or ()
-    keys = keys[: _needed_regions(found, keys, lookup, parts.on_records)]
+    keys = keys[: _needed_regions(group_sizes, keys, lookup, parts.on_records)]
     regions = tuple(fold(key.column) for key in keys)
-    after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
-    filters = [one for one in parts.on_records if one not in after]
-    stored = {fold(one): one for one in context.columns(name)}
-    more: dict[str, Any] = {"filter": _conditions(context, name, filters), "size": _size(context, found, policy)}
+    after = tuple(
+        expression
+        for expression in parts.on_records
+        if _names(expression) <= set(regions) and not _looks_out(expression)
+    )
+    filters = [expression for expression in parts.on_records if expression not in after]
+    stored = {fold(column): column for column in context.columns(name)}
+    more: dict[str, Any] = {"filter": _conditions(context, name, filters), "size": _size(context, group_sizes, policy)}
     more["among"] = open_tables
     epsilon = policy.per_query
     if parts.units is None:
-        within, computed = _within(context, found, regions)
-        more["within"], more["computed"] = tuple(stored[one] for one in within), computed
+        within, computed = _within(context, group_sizes, regions)
+        more["within"], more["computed"] = tuple(stored[text] for text in within), computed
         more["is_unit"] = policy.unit_is_group and not within and not computed
     elif not parts.of_units:
         # Groups that the open table does not list are no groups of the query.
         assert isinstance(parts.units.relation, Table)
         own = fold(policy.unit)
-        more["among"] = (*open_tables, values_of(context, found, (own, parts.unit), parts.units.relation))
+        more["among"] = (*open_tables, values_of(context, group_sizes, (own, parts.unit), parts.units.relation))
     else:
-        more["units"], theirs = _units_table(context, found, parts)
+        more["units"], theirs = _units_table(context, group_sizes, parts)
         epsilon = min(epsilon, theirs.per_query or epsilon)
     question = question_of(context, name, keys, epsilon=epsilon, max_size=policy.max_size, **more)
-    _check_shown(found, regions)
-    told = (*after, *(_released(one, found.size) for one in found.kept))
+    _check_shown(group_sizes, regions)
+    expressions = (*after, *(_released(expression, group_sizes.size) for expression in group_sizes.kept))
     if question.units is not None or parts.units is None:
-        return _Asked(question, regions, told, lookup=lookup), found
+        return _Asked(question, regions, expressions, lookup=lookup), group_sizes
     assert isinstance(parts.units.relation, Table)
-    return _Asked(question, regions, told, (context.path(parts.units.relation.name), parts.unit)), found
+    return _Asked(question, regions, expressions, (context.path(parts.units.relation.name), parts.unit)), group_sizes
 
 
-def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | None, on_records: Sequence[Expr]) -> int:
+def _needed_regions(
+    group_sizes: GroupSizes, keys: Sequence[Key], lookup: Lookup | None, on_records: Sequence[Expr]
+) -> int:
     """How many regions, from the widest on, the query names, in its groups or around them.
 
     A group may lie in several regions, and the release has it once in each. So a region is of use only where the query
@@ -296,13 +308,13 @@ def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | Non
     that the query's records form, which is another question. Raises NotOffered where its rows are such regions.
     """
     names = [fold(key.column) for key in keys]
-    within = {one.name for one in found.unit if isinstance(one, Column)}
-    named = 1 + max((at for at, one in enumerate(names) if one in within), default=-1)
-    needed = max(_depth(found, names, lookup), named)
-    grouped = within | {name for region in found.regions for name in _names(_released(region, found.size))}
-    told_apart = grouped | _of_each_group(found) | _left_one_value(on_records) | set(lookup.own if lookup else ())
-    missing = next((at for at, one in enumerate(names[:needed]) if one not in told_apart), needed)
-    shown = {name for key in found.keys for name in _names(_released(key, found.size))}
+    within = {column.name for column in group_sizes.unit if isinstance(column, Column)}
+    named = 1 + max((at for at, name in enumerate(names) if name in within), default=-1)
+    needed = max(_depth(group_sizes, names, lookup), named)
+    grouped = within | {name for region in group_sizes.regions for name in _names(_released(region, group_sizes.size))}
+    told_apart = grouped | _of_each_group(group_sizes) | _left_one_value(on_records) | set(lookup.own if lookup else ())
+    missing = next((at for at, name in enumerate(names[:needed]) if name not in told_apart), needed)
+    shown = {name for key in group_sizes.keys for name in _names(_released(key, group_sizes.size))}
     if shown & set(names[missing:needed]):
         raise NotOffered(
             "A group may lie in several regions: where it is counted by one, its GROUP BY has all wider ones too, "
@@ -311,16 +323,22 @@ def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | Non
     return missing
 
 
-def _of_each_group(found: GroupSizes) -> set[str]:
+def _of_each_group(group_sizes: GroupSizes) -> set[str]:
     """The columns of which any_value stands for all records of a group."""
-    exprs = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
-    aggregates = (one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate) and one.name == "any_value")
+    exprs = (
+        *group_sizes.keys,
+        *group_sizes.kept,
+        *(expression for role in group_sizes.columns for expression in _of(role)),
+    )
+    aggregates = (
+        node for expr in exprs for node in walk(expr) if isinstance(node, Aggregate) and node.name == "any_value"
+    )
     return {aggregate.argument.name for aggregate in aggregates if isinstance(aggregate.argument, Column)}
 
 
 def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
     """The columns of which conditions leave one value."""
-    found = set[str]()
+    texts = set[str]()
     for condition in conditions:
         match condition:
             case (
@@ -328,36 +346,47 @@ def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
                 | Comparison("=", value, Column(name=name))
                 | In(Column(name=name), (value,))
             ) if not any(True for _ in columns_in([value])):
-                found.add(name)
-    return found
+                texts.add(name)
+    return texts
 
 
-def _parts(found: GroupSizes, policy: Policy) -> _Parts:
+def _parts(group_sizes: GroupSizes, policy: Policy) -> _Parts:
     """The tables of a query and the conditions on each. Raises NotOffered for a join that is not followed."""
-    if len(found.sources) == 1 and not found.frame and not found.joins:
-        there = frozenset(map(present, found.unit))
-        return _Parts(found.sources[0], on_records=tuple(one for one in found.filter if one not in there))
+    if len(group_sizes.sources) == 1 and not group_sizes.frame and not group_sizes.joins:
+        there = frozenset(map(present, group_sizes.unit))
+        return _Parts(
+            group_sizes.sources[0],
+            on_records=tuple(expression for expression in group_sizes.filter if expression not in there),
+        )
     said = _JOINED.format(policy.unit)
-    if len(found.sources) != 2 or found.regions or found.frame or found.joins or not found.zeros:
+    if (
+        len(group_sizes.sources) != 2
+        or group_sizes.regions
+        or group_sizes.frame
+        or group_sizes.joins
+        or not group_sizes.zeros
+    ):
         raise NotOffered(said)
-    first, second = found.sources
+    first, second = group_sizes.sources
     every, records = first.relation, second.relation
     if not isinstance(every, Table) or not isinstance(records, Table) or first.on or second.join != "left":
         raise NotOffered(said)
-    if records.name != found.table or len(found.unit) != 1 or not isinstance(found.size, Aggregate):
+    if records.name != group_sizes.table or len(group_sizes.unit) != 1 or not isinstance(group_sizes.size, Aggregate):
         raise NotOffered(said)
-    (unit,) = found.unit
+    (unit,) = group_sizes.unit
     mine = Column(second.number, fold(policy.unit or ""))
-    if not isinstance(unit, Column) or unit.source != first.number or found.size.name != "count":
+    if not isinstance(unit, Column) or unit.source != first.number or group_sizes.size.name != "count":
         raise NotOffered(said)
     met = {Comparison("=", unit, mine), Comparison("=", mine, unit)}
-    on_records = tuple(one for one in second.on if one not in met)
-    if len(second.on) != len(on_records) + 1 or any(_sources(one) != {second.number} for one in on_records):
+    on_records = tuple(condition for condition in second.on if condition not in met)
+    if len(second.on) != len(on_records) + 1 or any(
+        _sources(expression) != {second.number} for expression in on_records
+    ):
         raise NotOffered(
             f"Units and records must be joined by {policy.unit}, and all other conditions of ON be about records."
         )
-    on_units = tuple(found.filter)
-    if any(_sources(one) != {first.number} for one in on_units) or (on_units and not every.protected):
+    on_units = tuple(group_sizes.filter)
+    if any(_sources(expression) != {first.number} for expression in on_units) or (on_units and not every.protected):
         raise NotOffered(
             "Conditions on the records stand in ON, so that units without such records stay. Those in WHERE leave "
             "units out, and are followed for a protected table of units only."
@@ -365,7 +394,7 @@ def _parts(found: GroupSizes, policy: Policy) -> _Parts:
     return _Parts(second, first, unit.name, on_records, on_units)
 
 
-def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tuple[UnitsTable, Policy]:
+def _units_table(context: RuleContext, group_sizes: GroupSizes, parts: _Parts) -> tuple[UnitsTable, Policy]:
     """The protected table of all units, and its policy.
 
     Raises NotOffered unless both tables are of one population, and joined by the privacy unit of both.
@@ -373,9 +402,9 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     assert parts.units is not None
     assert isinstance(parts.units.relation, Table)
     name = parts.units.relation.name
-    protected, mine = context.catalog.protected[name], context.policy(found.table)
-    policy, (here, there) = protected.policy, (context.label(name), context.label(found.table))
-    if name.catalog != found.table.catalog or policy.population != mine.population or policy.privacy_unit is None:
+    protected, mine = context.catalog.protected[name], context.policy(group_sizes.table)
+    policy, (here, there) = protected.policy, (context.label(name), context.label(group_sizes.table))
+    if name.catalog != group_sizes.table.catalog or policy.population != mine.population or policy.privacy_unit is None:
         raise NotOffered(
             f"{here} and {there} are not protected in one population, so no charge covers both: ask the steward to "
             "protect them with the same population, and the column of the privacy unit in each."
@@ -389,59 +418,67 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     if not protected.stands or policy.per_query is None:
         raise NotOffered(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
     types, column = context.types(name), fold(policy.privacy_unit)
-    if not compare(types[column], context.types(found.table)[fold(mine.unit or "")]):
+    if not compare(types[column], context.types(group_sizes.table)[fold(mine.unit or "")]):
         raise NotOffered(f"The units of {here} and {there} have different types: ask the steward to give them one.")
-    stored = {fold(one): one for one in context.columns(name)}
+    stored = {fold(column): column for column in context.columns(name)}
     filters = _conditions(context, name, parts.on_units)
     location = Location(*context.path(name))
     units = UnitsTable(location=location, version=protected.version, column=stored[column], filter=filters)
     return units, policy
 
 
-def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def _within(context: RuleContext, group_sizes: GroupSizes, regions: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The columns that identify a group besides the policy's unit and regions; and if a group is identified by
     something that is computed, all that identifies it, as SQL. Raises NotOffered, and NotTotal for what could fail.
     """
-    policy = context.policy(found.table)
-    unit, names = fold(policy.unit or ""), {name for one in found.unit for name in _names(one)}
+    policy = context.policy(group_sizes.table)
+    unit, names = fold(policy.unit or ""), {name for expression in group_sizes.unit for name in _names(expression)}
     if unit not in names:
         raise NotOffered(
             f"The policy counts groups by {policy.unit}: ask for groups by it, or by it and further columns"
-            f"{_different(context, found, names)}."
+            f"{_different(context, group_sizes, names)}."
         )
-    not_dropped(context, found.table, names)
-    unknown = sorted(names - set(map(fold, context.columns(found.table))))
+    not_dropped(context, group_sizes.table, names)
+    unknown = sorted(names - set(map(fold, context.columns(group_sizes.table))))
     if unknown:
         raise NotOffered(
-            f'{context.label(found.table)} has no column "{unknown[0]}": look at its names in '
+            f'{context.label(group_sizes.table)} has no column "{unknown[0]}": look at its names in '
             "information_schema.columns."
         )
-    told = [one for one in found.unit if not (isinstance(one, Column) and one.name in regions)]
+    expressions = [
+        expression
+        for expression in group_sizes.unit
+        if not (isinstance(expression, Column) and expression.name in regions)
+    ]
     within = sorted(names - {unit, *regions})
-    if all(isinstance(one, Column) for one in told):
+    if all(isinstance(expression, Column) for expression in expressions):
         return within, ()
-    return [], tuple(sorted({scalar(one, context.types(found.table), context.today)[0] for one in told}))
+    return [], tuple(
+        sorted({scalar(expression, context.types(group_sizes.table), context.today)[0] for expression in expressions})
+    )
 
 
-def _different(context: RuleContext, found: GroupSizes, names: set[str]) -> str:
+def _different(context: RuleContext, group_sizes: GroupSizes, names: set[str]) -> str:
     """What may be asked of a single column that is no unit."""
-    held = {fold(one) for one in context.policy(found.table).drop}
-    told = [spelled([one]) for one in context.columns(found.table) if fold(one) in names - held]
-    plain = len(told) == 1 == len(found.unit) and isinstance(found.unit[0], Column)
-    return f", or for count(DISTINCT {told[0]}) instead" if plain else ""
+    held = {fold(name) for name in context.policy(group_sizes.table).drop}
+    texts = [spelled([column]) for column in context.columns(group_sizes.table) if fold(column) in names - held]
+    plain = len(texts) == 1 == len(group_sizes.unit) and isinstance(group_sizes.unit[0], Column)
+    return f", or for count(DISTINCT {texts[0]}) instead" if plain else ""
 
 
-def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
+def _size(context: RuleContext, group_sizes: GroupSizes, policy: Policy) -> Size:
     """What the size of a group is. Raises NotOffered and NotTotal."""
-    size, name = found.size, found.table
+    size, name = group_sizes.size, group_sizes.table
     assert isinstance(size, Aggregate)
-    there = [fold(one) for one in (policy.unit, policy.privacy_unit) if one is not None]
+    there = [fold(name) for name in (policy.unit, policy.privacy_unit) if name is not None]
 
     def counted(where: Iterable[Expr]) -> tuple[str, ...]:
         kept = [
-            one
-            for one in where
-            if not any(one == present(Column(source.number, at)) for source in found.sources for at in there)
+            condition
+            for condition in where
+            if not any(
+                condition == present(Column(source.number, at)) for source in group_sizes.sources for at in there
+            )
         ]
         return _conditions(context, name, kept)
 
@@ -451,7 +488,7 @@ def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
             raise NotOffered("Different values are counted of a column, as it stands.")
         _conditions(context, name, [Comparison("=", column, column)])
         return Size(what="distinct", column=_stored(context, name, column), where=counted(size.where))
-    meant = measure(size, found.sources)
+    meant = measure(size, group_sizes.sources)
     if meant is None or meant.scale != 1:
         raise NotOffered("Sizes are numbers of records, of different values, or sums of a column with bounds.")
     if meant.weight is None:
@@ -500,27 +537,31 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
 
 
 def _stored(context: RuleContext, name: TableName, column: Column) -> str:
-    return {fold(one): one for one in context.columns(name)}[column.name]
+    return {fold(column): column for column in context.columns(name)}[column.name]
 
 
-def _conditions(context: RuleContext, name: TableName, given: Iterable[Expr]) -> tuple[str, ...]:
+def _conditions(context: RuleContext, name: TableName, expressions: Iterable[Expr]) -> tuple[str, ...]:
     """Conditions on records as SQL, each once, in order. Raises NotOffered for dropped columns, and NotTotal."""
-    return tuple(sorted(set(conditions(context, name, list(given)))))
+    return tuple(sorted(set(conditions(context, name, list(expressions)))))
 
 
-def _check_shown(found: GroupSizes, regions: Sequence[str]) -> None:
+def _check_shown(group_sizes: GroupSizes, regions: Sequence[str]) -> None:
     """Raises NotOffered where the query distinguishes groups by something that the release does not have."""
-    for one in (*found.keys, *found.kept):
-        released = _released(one, found.size)
+    for key in (*group_sizes.keys, *group_sizes.kept):
+        released = _released(key, group_sizes.size)
         if not _names(released) <= set(regions) or any(isinstance(part, Aggregate) for part in walk(released)):
             raise NotOffered("Regions must be columns of the policy's hierarchy that have domains.")
-    for role in found.columns:
+    for role in group_sizes.columns:
         of = (*role.where, *([role.expr] if role.what == "statistic" and role.expr is not None else []))
-        there = frozenset(map(present, found.unit))
-        if any(not _names(_released(one, found.size)) <= set(regions) for one in of if one not in there):
+        there = frozenset(map(present, group_sizes.unit))
+        if any(
+            not _names(_released(expression, group_sizes.size)) <= set(regions)
+            for expression in of
+            if expression not in there
+        ):
             raise NotOffered("Groups are counted, and their sizes summed up, by regions and sizes.")
         if role.what == "statistic" and isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr):
-            if len(found.sets) > 1:
+            if len(group_sizes.sets) > 1:
                 raise NotOffered("Medians and quantiles are told for one grouping at a time: ask for one level.")
             if not weighted.known_quantile(role.expr):
                 raise NotOffered("A quantile is asked by a number from 0 to 1.")
@@ -528,16 +569,16 @@ def _check_shown(found: GroupSizes, regions: Sequence[str]) -> None:
 
 def _names(expr: Expr) -> set[str]:
     """The columns in an expression, without the release's own."""
-    return {one.name for one in columns_in([expr]) if isinstance(one, Column) and one.source != OURS}
+    return {column.name for column in columns_in([expr]) if isinstance(column, Column) and column.source != OURS}
 
 
 def _looks_out(expr: Expr) -> bool:
     """Whether a subquery in it uses columns of the query around it."""
-    return any(True for one in walk(expr) if isinstance(one, Nested) for _ in outer_columns(one.query))
+    return any(True for node in walk(expr) if isinstance(node, Nested) for _ in outer_columns(node.query))
 
 
 def _sources(expr: Expr) -> set[int]:
-    return {one.source for one in walk(expr) if isinstance(one, Column)}
+    return {node.source for node in walk(expr) if isinstance(node, Column)}
 
 
 # --- the query over the release ---------------------------------------------------------------------------------------
@@ -546,51 +587,56 @@ def _sources(expr: Expr) -> set[int]:
 def _released(expr: Expr, size: Expr) -> Expr:
     """The expression over the release's columns. A value that stands for all records of a group is its region."""
 
-    def change(one: Expr) -> Expr | None:
-        if one == size:
+    def change(expression: Expr) -> Expr | None:
+        if expression == size:
             return _SIZE
-        if isinstance(one, Aggregate) and one.name == "any_value" and not one.where:
-            return one.argument if isinstance(one.argument, Column) else None
+        if isinstance(expression, Aggregate) and expression.name == "any_value" and not expression.where:
+            return expression.argument if isinstance(expression.argument, Column) else None
         return None
 
     return rebuilt(expr, change)
 
 
-def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: Node) -> Node:
+def _over_release(context: RuleContext, group_sizes: GroupSizes, asked: _Asked, node: Node) -> Node:
     """The query over the release that shows the columns of `found`. Raises NotOffered."""
     renderer = Renderer()
 
     def over(expr: Expr) -> str:
-        return renderer.text(_released(expr, found.size))
+        return renderer.text(_released(expr, group_sizes.size))
 
-    names = context.names(found.table, node, found.columns)
-    keys = [over(one) for one in found.keys]
-    there = frozenset(map(present, found.unit))
+    names = context.names(group_sizes.table, node, group_sizes.columns)
+    keys = [over(key) for key in group_sizes.keys]
+    there = frozenset(map(present, group_sizes.unit))
     quantiles = list(
         dict.fromkeys(
-            role.expr for role in found.columns if isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr)
+            role.expr
+            for role in group_sizes.columns
+            if isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr)
         )
     )
-    told = _named_keys(found, keys)
+    named_keys = _named_keys(group_sizes, keys)
     shown = []
-    for role, name, given in zip(found.columns, names, written_columns(node, found.columns), strict=True):
-        text = _column(role, over, type_of_count(given), there, quantiles)
-        text = told[keys.index(text)] if role.what in ("region", "size") and text in keys else text
+    for role, name, written_column in zip(
+        group_sizes.columns, names, written_columns(node, group_sizes.columns), strict=True
+    ):
+        text = _column(role, over, type_of_count(written_column), there, quantiles)
+        text = named_keys[keys.index(text)] if role.what in ("region", "size") and text in keys else text
         shown.append(f"{text} AS {quoted([name])}")
-    source = f"{_source(context, found, asked)} AS {_RELEASE}"
-    where = " AND ".join([f"level = {_level(found, asked)}", *sorted(f"({over(one)})" for one in asked.after)])
+    source = f"{_source(context, group_sizes, asked)} AS {_RELEASE}"
+    where = " AND ".join([f"level = {_level(group_sizes, asked)}", *sorted(f"({over(one)})" for one in asked.after)])
     if quantiles:
         beside = [
             column for at, quantile in enumerate(quantiles) for column in weighted.cumulative(quantile, over, at, keys)
         ]
         source, where = f"(SELECT *, {', '.join(beside)} FROM {source} WHERE {where}) AS {_RELEASE}", ""
-    if told != keys:
-        named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, told, strict=True) if key != name)
+    if named_keys != keys:
+        named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, named_keys, strict=True) if key != name)
         source, where = f"(SELECT *, {named} FROM {source} WHERE {where}) AS {_RELEASE}", ""
-    text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, told)}"
+    filtered = f" WHERE {where}" if where else ""
+    text = f"SELECT {', '.join(shown)} FROM {source}{filtered}{_grouped(group_sizes, named_keys)}"
     replacement = sqlglot.parse_one(text, read=DIALECT)
-    followed = found.whole or any(node.args.get(part) for part in _OF_GROUPS)
-    if not followed or not order_limit(_bare(node) if found.whole else node, replacement):
+    followed = group_sizes.whole or any(node.args.get(part) for part in _OF_GROUPS)
+    if not followed or not order_limit(_bare(node) if group_sizes.whole else node, replacement):
         # Where the query has no such clause of its own, it is a WHERE around the query of sizes.
         raise NotOffered(
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
@@ -603,7 +649,7 @@ def _column(
     role: Role, over: Callable[[Expr], str], kind: str, there: frozenset[Expr], quantiles: Sequence[Expr]
 ) -> str:
     if role.what == "groups":
-        return weighted.count((one for one in role.where if one not in there), over, kind)
+        return weighted.count((condition for condition in role.where if condition not in there), over, kind)
     assert role.expr is not None
     if role.what != "statistic":
         return over(role.expr)
@@ -611,16 +657,21 @@ def _column(
     return weighted.statistic(role.expr, over, quantiles.index(role.expr) if role.expr in quantiles else 0)
 
 
-def _level(found: GroupSizes, asked: _Asked) -> int:
+def _level(group_sizes: GroupSizes, asked: _Asked) -> int:
     """The level of the release that has all regions of the query; each level adds up to the one above it."""
-    return _depth(found, asked.regions, asked.lookup)
+    return _depth(group_sizes, asked.regions, asked.lookup)
 
 
-def _depth(found: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> int:
+def _depth(group_sizes: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> int:
     """How many of the regions, from the widest on, the query needs."""
-    exprs = (*found.keys, *found.filter, *found.kept, *(one for role in found.columns for one in _of(role)))
+    exprs = (
+        *group_sizes.keys,
+        *group_sizes.filter,
+        *group_sizes.kept,
+        *(expression for role in group_sizes.columns for expression in _of(role)),
+    )
     used = set(lookup.own if lookup is not None else ())
-    used |= {name for expr in exprs for name in _names(_released(expr, found.size))}
+    used |= {name for expr in exprs for name in _names(_released(expr, group_sizes.size))}
     return 1 + max((at for at, region in enumerate(regions) if region in used), default=-1)
 
 
@@ -628,23 +679,23 @@ def _of(role: Role) -> Iterable[Expr]:
     return (*role.where, *([role.expr] if role.expr is not None else []))
 
 
-def _named_keys(found: GroupSizes, keys: Sequence[str]) -> list[str]:
+def _named_keys(group_sizes: GroupSizes, keys: Sequence[str]) -> list[str]:
     """The keys as they are grouped by: with several grouping sets, what is computed has a name of its own.
 
     Not every version of sqlglot reads expressions in GROUPING SETS.
     """
-    if len(found.sets) == 1:
+    if len(group_sizes.sets) == 1:
         return list(keys)
-    plain = [isinstance(_released(one, found.size), Column) for one in found.keys]
+    plain = [isinstance(_released(key, group_sizes.size), Column) for key in group_sizes.keys]
     return [key if plain[at] else f"_dk_key{at}" for at, key in enumerate(keys)]
 
 
-def _grouped(found: GroupSizes, keys: Sequence[str]) -> str:
+def _grouped(group_sizes: GroupSizes, keys: Sequence[str]) -> str:
     if not keys:
         return ""
-    if len(found.sets) == 1 and len(found.sets[0]) == len(keys):
+    if len(group_sizes.sets) == 1 and len(group_sizes.sets[0]) == len(keys):
         return f" GROUP BY {', '.join(dict.fromkeys(keys))}"
-    sets = ", ".join(f"({', '.join(keys[at] for at in one)})" for one in found.sets)
+    sets = ", ".join(f"({', '.join(keys[at] for at in one)})" for one in group_sizes.sets)
     return f" GROUP BY GROUPING SETS ({sets})"
 
 
@@ -661,13 +712,13 @@ def _bare(node: Node) -> Node:
 _OF_GROUPS = ("having", "qualify", "distinct")
 
 
-def _source(context: RuleContext, found: GroupSizes, asked: _Asked) -> str:
+def _source(context: RuleContext, group_sizes: GroupSizes, asked: _Asked) -> str:
     """The release, with sizes of the type that the query gives them, and a row for groups of size 0, if there is an
     open table of all units.
     """
     release, column = quoted(asked.question.path), asked.question.size.column
-    if isinstance(found.size, Aggregate) and found.size.name == "sum":
-        whole = column is None or context.types(found.table)[fold(column)] in WHOLE
+    if isinstance(group_sizes.size, Aggregate) and group_sizes.size.name == "sum":
+        whole = column is None or context.types(group_sizes.table)[fold(column)] in WHOLE
         kind = "HUGEINT" if whole else "DOUBLE"
         release = f"(SELECT * REPLACE (CAST(size AS {kind}) AS size) FROM {release})"
     if asked.lookup is not None:

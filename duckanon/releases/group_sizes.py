@@ -121,7 +121,7 @@ def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | No
         return "How many groups there are is told with noise only, as with totals := 'private'"
     if unit is None or fold(unit) != fold(policy.unit):
         return f"The policy counts groups by {policy.unit}"
-    if hierarchy is None or [fold(one) for one in hierarchy] != [fold(one.column) for one in keys][: len(hierarchy)]:
+    if hierarchy is None or [fold(name) for name in hierarchy] != [fold(one.column) for one in keys][: len(hierarchy)]:
         return "The hierarchy must be the policy's as far as its columns have domains, or the first columns of it"
     if cost is None or cost <= 0:
         return "epsilon must be a number above zero"
@@ -146,7 +146,7 @@ def question_of(
 ) -> GroupSizesQuestion:
     """The question for group sizes of a table's policy. more: further fields of the question."""
     protected = context.catalog.protected[name]
-    stored = {fold(one): one for one in context.columns(name)}
+    stored = {fold(column): column for column in context.columns(name)}
     fields = {
         **basis(protected, epsilon),
         "group": stored[fold(protected.policy.unit or "")],

@@ -80,48 +80,48 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
     Raises NotOffered for one that has too many values, and NotBounded and NotTotal for one of which none are known.
     """
     try:
-        found = next(filter(None, (read(columns, expr) for read in _READERS)), None) or _plain(columns, expr)
+        values = next(filter(None, (read(columns, expr) for read in _READERS)), None) or _plain(columns, expr)
     except NotOffered as no:
         raise NotBounded(str(no)) from no
-    count = found.of.high - found.of.low + 1
+    count = values.of.high - values.of.low + 1
     if count > MOST_CELLS:
         raise NotOffered(
             f"A key that is computed from bounds has at most {MOST_CELLS:,} values, and {shown} has {count:,}: take "
             "wider steps, or fewer of them by a condition with CASE."
         )
-    if found.refused:
-        raise NotOffered(found.refused)
-    value = found.value.format(f"(CAST({{0}} AS BIGINT) + ({found.of.low}))")
-    if not found.of.nullable:
-        return Histogram(Steps(found.of.sql, found.of.low, count - 1), value)
-    return Histogram(Steps(found.of.sql, found.of.low, count), f"(CASE WHEN {{0}} < {count} THEN {value} END)")
+    if values.refused:
+        raise NotOffered(values.refused)
+    value = values.value.format(f"(CAST({{0}} AS BIGINT) + ({values.of.low}))")
+    if not values.of.nullable:
+        return Histogram(Steps(values.of.sql, values.of.low, count - 1), value)
+    return Histogram(Steps(values.of.sql, values.of.low, count), f"(CASE WHEN {{0}} < {count} THEN {value} END)")
 
 
 def _plain(columns: Columns, expr: Expr) -> _Values:
     """A number, a truth value or a day, and its values."""
-    found = known(expr, columns)
+    bounded = known(expr, columns)
     if _is_truth(columns, expr):
-        return _Values(found, "({} = 1)")
-    if found.kind == DATE:
-        return _Values(found, _START_OF["day"])
-    if found.kind != NUMBER:
+        return _Values(bounded, "({} = 1)")
+    if bounded.kind == DATE:
+        return _Values(bounded, _START_OF["day"])
+    if bounded.kind != NUMBER:
         raise NotBounded("A key is a number, a day, or a part of a date")
-    kind = _decimal(found, found.scale) if found.scale else _whole_kind(columns, expr, found)
-    return _Values(found, _number(found.step, kind if found.scale is not None else "DOUBLE"))
+    kind = _decimal(bounded, bounded.scale) if bounded.scale else _whole_kind(columns, expr, bounded)
+    return _Values(bounded, _number(bounded.step, kind if bounded.scale is not None else "DOUBLE"))
 
 
-def _whole_kind(columns: Columns, expr: Expr, found: Bounded) -> str:
+def _whole_kind(columns: Columns, expr: Expr, bounded: Bounded) -> str:
     """The type that DuckDB gives a whole number, where that holds all its values; BIGINT for others and wider ones."""
     own = own_kind(expr, columns.types)
     if own in ("", "HUGEINT", "UHUGEINT"):
         return "BIGINT"
     low, high = reach(own)
-    return own if low <= found.least and found.largest <= high else "BIGINT"
+    return own if low <= bounded.least and bounded.largest <= high else "BIGINT"
 
 
-def _decimal(found: Bounded, scale: int) -> str:
+def _decimal(bounded: Bounded, scale: int) -> str:
     """A type for decimals that holds all values."""
-    digits = len(str(int(found.size))) + scale
+    digits = len(str(int(bounded.size))) + scale
     if digits > _MOST_DIGITS:
         raise NotBounded(f"The values of a key have at most {_MOST_DIGITS} digits")
     return f"DECIMAL({max(digits, 18)},{scale})"
@@ -200,11 +200,11 @@ def _are_different(zone: str, unit: str, of: Bounded) -> bool:
 
 def _starts(unit: str, of: Bounded) -> _Values:
     """The starts of the units of time in which a date or a timestamp lies."""
-    found = weeks(of) if unit == "week" else counted(unit, of)
+    bounded = weeks(of) if unit == "week" else counted(unit, of)
     if unit in _START_OF:
-        return _Values(found, _START_OF[unit])
+        return _Values(bounded, _START_OF[unit])
     length = timedelta(**{f"{unit}s": 1})
-    return _Values(found, f"make_timestamp({{}} * {length // timedelta(microseconds=1)})")
+    return _Values(bounded, f"make_timestamp({{}} * {length // timedelta(microseconds=1)})")
 
 
 def _first_days(columns: Columns, expr: Expr) -> _Values | None:
@@ -325,8 +325,8 @@ def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
     if of.kind != ZONED:
         return _buckets(width, of)
     # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
-    found = _buckets(width, replace(of, kind=TIMESTAMP))
-    return replace(found, value=f"timezone('UTC', {found.value})")
+    values = _buckets(width, replace(of, kind=TIMESTAMP))
+    return replace(values, value=f"timezone('UTC', {values.value})")
 
 
 def _buckets(by: Duration, of: Bounded) -> _Values:

@@ -55,16 +55,18 @@ def components(database: str, keys: Sequence[Key], filters: Sequence[DomainFilte
     if not keys:
         return []
     parts = dependent_parts(keys)
-    own = [[one for one in filters if set(one.keys) <= set(part)] for part in parts]
-    rest = [one for one in filters if not any(set(one.keys) <= set(part) for part in parts)]
+    own = [[domain_filter for domain_filter in filters if set(domain_filter.keys) <= set(part)] for part in parts]
+    rest = [
+        domain_filter for domain_filter in filters if not any(set(domain_filter.keys) <= set(part) for part in parts)
+    ]
     queries = [_where(combinations(database, keys, part), part, mine) for part, mine in zip(parts, own, strict=True)]
-    joined = _joined([{*part} for part in parts], [{*one.keys} for one in rest])
-    found = []
+    joined = _joined([{*part} for part in parts], [{*domain_filter.keys} for domain_filter in rest])
+    values = []
     for places in joined:
         mine = tuple(query for part, query in zip(parts, queries, strict=True) if set(part) <= places)
-        across = [one for one in rest if set(one.keys) <= places]
-        found.append(Component(mine, _where(" CROSS JOIN ".join(mine), sorted(places), across)))
-    return found
+        across = [domain_filter for domain_filter in rest if set(domain_filter.keys) <= places]
+        values.append(Component(mine, _where(" CROSS JOIN ".join(mine), sorted(places), across)))
+    return values
 
 
 def _where(source: str, places: Sequence[int], filters: Sequence[DomainFilter]) -> str:
@@ -79,10 +81,10 @@ def _names(places: Iterable[int]) -> str:
 
 def _joined(sets: Sequence[set[int]], links: Sequence[set[int]]) -> list[set[int]]:
     """The sets, those that a link meets made one, in order of their least numbers."""
-    found = [set(one) for one in sets]
+    found = [set(numbers) for numbers in sets]
     for link in links:
-        met = [one for one in found if one & link]
-        found = [one for one in found if not one & link] + [set().union(*met)]
+        met = [numbers for numbers in found if numbers & link]
+        found = [numbers for numbers in found if not numbers & link] + [set().union(*met)]
     return sorted(found, key=min)
 
 
@@ -102,9 +104,9 @@ def dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
     return sorted(parts)
 
 
-def _depends(one: Key, other: Key) -> bool:
+def _depends(key: Key, other: Key) -> bool:
     """Whether the domain of one key has the column of another, as a domain of counties has their states."""
-    return fold(other.column) in one.columns
+    return fold(other.column) in key.columns
 
 
 def combinations(database: str, keys: Sequence[Key], places: Sequence[int]) -> str:
@@ -120,7 +122,7 @@ def combinations(database: str, keys: Sequence[Key], places: Sequence[int]) -> s
         names = [f"{_listed(own, own)} AS k{at}", *(f"{_listed(own, keys[one])} AS k{one}" for one in beside)]
         table = f"{schema}.{quoted([own.domain])}" if own.path is None else quoted(own.path)
         if own.constants:
-            values = ", ".join(f"({one})" for one in own.constants)
+            values = ", ".join(f"({constant})" for constant in own.constants)
             table = f"(VALUES {values}) AS v({quoted([own.column])})"
         if own.sought is not None:
             # None is known until they are found.

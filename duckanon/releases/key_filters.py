@@ -45,24 +45,24 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
     """
     if not where:
         return Filtered(sorted_keys(keys), (), [])
-    known = {fold(one.column): one for one in keys}
+    known = {fold(key.column): key for key in keys}
     above = _above(context, name, keys)
-    on_keys = [one for one in in_order(where) if columns_of(one) <= known.keys() | above.keys()]
-    used = {column for one in on_keys for column in columns_of(one)}
+    on_keys = [expression for expression in in_order(where) if columns_of(expression) <= known.keys() | above.keys()]
+    used = {column for expression in on_keys for column in columns_of(expression)}
     all_keys = sorted_keys([*keys, *(key for column, key in above.items() if column in used)])
-    places = {fold(one.column): at for at, one in enumerate(all_keys)}
+    places = {fold(key.column): at for at, key in enumerate(all_keys)}
     types = context.types(name)
     shown = {f"k{at}": types[column] for column, at in places.items()}
     of_keys = tuple(sorted(conditions(context, name, on_keys)))
-    found = {
+    domain_filters = {
         DomainFilter(
-            written(rebuilt(one, partial(placed, places)), shown, context.today),
-            tuple(sorted(places[column] for column in columns_of(one))),
+            written(rebuilt(expression, partial(placed, places)), shown, context.today),
+            tuple(sorted(places[column] for column in columns_of(expression))),
         )
-        for one in on_keys
+        for expression in on_keys
     }
-    rest = conditions(context, name, [one for one in where if one not in on_keys])
-    return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest, of_keys, tuple(on_keys))
+    rest = conditions(context, name, [condition for condition in where if condition not in on_keys])
+    return Filtered(all_keys, tuple(sorted(domain_filters, key=lambda item: item.sql)), rest, of_keys, tuple(on_keys))
 
 
 def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = layout.key) -> Expr | None:

@@ -34,13 +34,13 @@ def asked_of(context: RuleContext, node: Node) -> tuple[Grouped, Aggregates] | N
     try:
         grouped = context.grouped(node, node)
         core, relation = local(context, context.shown(grouped, node), asks_nothing)
-        found = context.aggregates(core)
+        aggregates = context.aggregates(core)
     except REFUSALS:
         return None
-    protected = context.catalog.protected.get(found.table)
+    protected = context.catalog.protected.get(aggregates.table)
     if relation is not None or protected is None or not protected.stands:
         return None
-    return grouped, found
+    return grouped, aggregates
 
 
 def asks_nothing(_: object) -> NoReturn:
@@ -54,12 +54,12 @@ class ByKeys(Plan):
     keyed: the folded columns of which conditions are conditions on keys, besides the keys that are shown.
     """
 
-    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped, keyed: frozenset[str]) -> None:
+    def __init__(self, context: RuleContext, aggregates: Aggregates, grouped: Grouped, keyed: frozenset[str]) -> None:
         self._keyed = keyed
-        super().__init__(context, found, grouped)
+        super().__init__(context, aggregates, grouped)
 
     def _add_key(self, expr: Expr) -> None:
-        used = sorted({one for one in walk(expr) if isinstance(one, Column)}, key=lambda one: one.name)
+        used = sorted({node for node in walk(expr) if isinstance(node, Column)}, key=lambda one: one.name)
         if not used:
             raise NotOffered(OTHERWISE)
         keys = tuple(public_key(self._context, self._table, one) for one in used)
@@ -85,11 +85,11 @@ class ByKeys(Plan):
         """Those that are shown, and those of all conditions, which say what is added up."""
         asked = [
             *self._found.filter,
-            *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
+            *(condition for statistic in self._statistics for condition in (*statistic.where, *statistic.of)),
         ]
         columns = {column for one in asked if self._is_of_keys(one) for column in columns_of(one)} | self._added_up
         keys = [key for _, _, keys in self._columns for key in keys]
-        keys += [public_key(self._context, self._table, Column(0, one)) for one in sorted(columns)]
+        keys += [public_key(self._context, self._table, Column(0, column)) for column in sorted(columns)]
         return list(dict.fromkeys(keys))
 
     def _check_named(self, hidden: Mapping[str, Key], database: str) -> None:
@@ -101,7 +101,7 @@ class ByKeys(Plan):
         """
         asked = {
             *self._where.on_keys,
-            *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
+            *(condition for statistic in self._statistics for condition in (*statistic.where, *statistic.of)),
         }
         for condition in in_order(asked):
             used = columns_of(condition)
@@ -130,7 +130,7 @@ class ByKeys(Plan):
         return frozenset()
 
     def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
-        return frozenset(one for one in where if not self._is_of_keys(one))
+        return frozenset(condition for condition in where if not self._is_of_keys(condition))
 
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         return super()._filtered(*(where - self._of_records(where) for where in wheres))
@@ -138,8 +138,8 @@ class ByKeys(Plan):
     def in_row(self, *wheres: frozenset[Expr]) -> int:  # noqa: ARG002 # a row's cells are not independent
         return 1
 
-    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
-        return excludes(one, other, self._types)
+    def are_apart(self, expressions: frozenset[Expr], other: frozenset[Expr]) -> bool:
+        return excludes(expressions, other, self._types)
 
 
 def is_named(condition: Expr) -> bool:

@@ -88,7 +88,7 @@ def in_words(event: Event, called: Callable[[str], str] = str) -> str:
 
 def combinations(events: Sequence[Event]) -> int:
     """How many combinations of conditions there are, whatever steps there are."""
-    found = 1
+    number = 1
     for one in events:
-        found *= 1 if isinstance(one, Steps) else len(one) + 1
-    return found
+        number *= 1 if isinstance(one, Steps) else len(one) + 1
+    return number

@@ -43,9 +43,9 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
     if not 0 < len(parts) <= _MOST_DOMAINS:
         return
     database = context.path(name)[0]
-    shown = ", ".join(f"k{at} AS {quoted([one.column])}" for at, one in enumerate(keys))
-    found = " CROSS JOIN ".join(combinations(database, keys, places) for places in parts)
-    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {found}", read=DIALECT))
+    shown = ", ".join(f"k{at} AS {quoted([key.column])}" for at, key in enumerate(keys))
+    text = " CROSS JOIN ".join(combinations(database, keys, places) for places in parts)
+    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {text}", read=DIALECT))
     holder.set("alias", node.args.get("alias"))
     holder.set("joins", node.args.get("joins"))
     context.bound.tables |= {TableName(fold(database), SCHEMA, fold(key.domain)) for key in keys}

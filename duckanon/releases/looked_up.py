@@ -67,8 +67,8 @@ class LookUp:
     @property
     def name(self) -> str:
         """What a column that is looked up here is called after."""
-        above = next((one.of for one, _, _ in self.pairs if one.of is not None), None)
-        by = ", ".join(one.column for one, _, _ in self.pairs)
+        above = next((place.of for place, _, _ in self.pairs if place.of is not None), None)
+        by = ", ".join(place.column for place, _, _ in self.pairs)
         further = f" by {above.name.partition(' by ')[2]}" if above is not None else ""
         if self.whether is not None:
             return f"{self.label} by {by}{further}{f' where {self.whether.words}' if self.whether.words else ''}"
@@ -77,7 +77,7 @@ class LookUp:
     @property
     def chain(self) -> tuple[LookUp, ...]:
         """The look-ups by which this one is reached, and this one."""
-        above = dict.fromkeys(step for one, _, _ in self.pairs if one.of is not None for step in one.of.chain)
+        above = dict.fromkeys(step for place, _, _ in self.pairs if place.of is not None for step in place.of.chain)
         return (*above, self)
 
     @property
@@ -87,7 +87,7 @@ class LookUp:
 
     def resolved(self) -> dict[str, Any]:
         """All that what it finds depends on, beside contents."""
-        pairs = [[one.of and one.of.resolved(), one.column, theirs] for one, theirs, _ in self.pairs]
+        pairs = [[place.of and place.of.resolved(), place.column, theirs] for place, theirs, _ in self.pairs]
         found = {
             "table": self.location.identity,
             "version": self.version,
@@ -137,11 +137,13 @@ def with_columns(records: str, columns: Sequence[LookedUp]) -> str:
     names = {step: f"l{at}" for at, step in enumerate(steps)}
     joined = "".join(_joined(step, names, columns) for step in steps)
     shown = []
-    for one in columns:
-        value = quoted([names[one.look_up], one.shown]) if one.shown else f"({_is_found(one.look_up, names)})"
-        shown.append(f"{value} AS {quoted([one.name])}")
-        found = [_is_found(step, names) for step in one.look_up.chain if not step.optional]
-        shown.append(f"({' AND '.join(found) or 'true'}) AS {quoted([one.counts])}")
+    for lookup in columns:
+        value = (
+            quoted([names[lookup.look_up], lookup.shown]) if lookup.shown else f"({_is_found(lookup.look_up, names)})"
+        )
+        shown.append(f"{value} AS {quoted([lookup.name])}")
+        found = [_is_found(step, names) for step in lookup.look_up.chain if not step.optional]
+        shown.append(f"({' AND '.join(found) or 'true'}) AS {quoted([lookup.counts])}")
     return f'(SELECT "{_RECORD}".*, {", ".join(shown)} FROM {records} AS "{_RECORD}"{joined})'
 
 
@@ -161,9 +163,9 @@ def _joined(step: LookUp, names: Mapping[LookUp, str], columns: Sequence[LookedU
         return f" LEFT JOIN {quoted(step.location.path)} AS {names[step]} ON {on}"
     read = {column.shown for column in columns if column.look_up == step} - {""}
     read |= {own.column for name in names for own, _, _ in name.pairs if own.of == step}
-    shown = [f"system.main.min({quoted([one])}) AS {quoted([one])}" for one in sorted(read - set(step.keys))]
+    shown = [f"system.main.min({quoted([key])}) AS {quoted([key])}" for key in sorted(read - set(step.keys))]
     by = [quoted([key]) for key in step.keys]
-    tests = [] if step.whether is None else [f"({one})" for one in step.whether.where]
+    tests = [] if step.whether is None else [f"({condition})" for condition in step.whether.where]
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     rows = f"SELECT {', '.join([*by, *shown])} FROM {quoted(step.location.path)}{where} GROUP BY {', '.join(by)}"
     return f" LEFT JOIN ({rows}) AS {names[step]} ON {on}"

@@ -34,7 +34,7 @@ def found_in(context: RuleContext, step: LookUp) -> Stored:
 
 def spelled_in(stored: Stored, column: str) -> tuple[str, str]:
     """A column as stored, and its type."""
-    spelled = {fold(one): (one, kind) for one, kind in stored.columns.items()}
+    spelled = {fold(name): (name, kind) for name, kind in stored.columns.items()}
     if column not in spelled:
         raise NotOffered(f"There is no column {column}.")
     return spelled[column]
@@ -54,9 +54,9 @@ def with_looked_up(context: RuleContext, table: TableName, columns: Mapping[str,
     kinds = {column.name: _kind(context, column) for column in columns.values()}
     bounds = {column.name: each for column in columns.values() if (each := _bounds(context, column)) is not None}
     domains = {
-        name: found
+        name: domain
         for name, column in columns.items()
-        if (found := _domain(context, column, columns, bounds)) is not None
+        if (domain := _domain(context, column, columns, bounds)) is not None
     }
     own = protected.policy
     policy = replace(
@@ -76,19 +76,19 @@ def with_looked_up(context: RuleContext, table: TableName, columns: Mapping[str,
     return name, Table.of(name, extended.stored, protected=True)
 
 
-def _kind(context: RuleContext, one: LookedUp) -> str:
-    return text_for_enum(spelled_in(found_in(context, one.look_up), one.shown)[1]) if one.shown else "BOOLEAN"
+def _kind(context: RuleContext, lookup: LookedUp) -> str:
+    return text_for_enum(spelled_in(found_in(context, lookup.look_up), lookup.shown)[1]) if lookup.shown else "BOOLEAN"
 
 
-def _bounds(context: RuleContext, one: LookedUp) -> tuple[str, ...] | None:
+def _bounds(context: RuleContext, lookup: LookedUp) -> tuple[str, ...] | None:
     """The bounds of a number: those of the other policy, or those of the open table's values."""
-    step, kind = one.look_up, _kind(context, one)
+    step, kind = lookup.look_up, _kind(context, lookup)
     if step.version is not None:
-        return declared_bounds(context, step, fold(one.shown))
+        return declared_bounds(context, step, fold(lookup.shown))
     own = own_step(kind)
-    if own is None or not one.shown:
+    if own is None or not lookup.shown:
         return None
-    value = quoted([one.shown])
+    value = quoted([lookup.shown])
     low, high = context.releases.value(
         f"SELECT system.main.min({value}), system.main.max({value}) FROM {quoted(step.location.path)} AS _dk_open"
     )
@@ -100,39 +100,39 @@ def _bounds(context: RuleContext, one: LookedUp) -> tuple[str, ...] | None:
 
 
 def _domain(
-    context: RuleContext, one: LookedUp, columns: Mapping[str, LookedUp], bounds: Mapping[str, object]
+    context: RuleContext, lookup: LookedUp, columns: Mapping[str, LookedUp], bounds: Mapping[str, object]
 ) -> Domain | None:
     """The values of a column: those of the open table, or those of the other policy's domain.
 
     None for a number that is no key. Raises NotOffered for a column that is neither.
     """
-    if not one.shown:
-        return Domain("", (one.name,), True, constants=_TRUTHS)
-    step = one.look_up
+    if not lookup.shown:
+        return Domain("", (lookup.name,), True, constants=_TRUTHS)
+    step = lookup.look_up
     if step.version is not None:
-        return _declared(context, one, columns, is_number=one.name in bounds)
-    if _kind(context, one) in ("DOUBLE", "FLOAT"):
-        raise NotOffered(f"{one.shown} of {step.label} is a float, by which nothing is grouped here: round it.")
+        return _declared(context, lookup, columns, is_number=lookup.name in bounds)
+    if _kind(context, lookup) in ("DOUBLE", "FLOAT"):
+        raise NotOffered(f"{lookup.shown} of {step.label} is a float, by which nothing is grouped here: round it.")
     same = {column.shown: name for name, column in columns.items() if column.look_up == step}
     listed = tuple(sorted(same))
     optional = any(each.optional for each in step.chain)
     named = tuple(same[each] for each in listed)
-    return Domain(one.digest, named, True, step.location.path, listed, optional)
+    return Domain(lookup.digest, named, True, step.location.path, listed, optional)
 
 
 def _declared(
-    context: RuleContext, one: LookedUp, columns: Mapping[str, LookedUp], *, is_number: bool
+    context: RuleContext, lookup: LookedUp, columns: Mapping[str, LookedUp], *, is_number: bool
 ) -> Domain | None:
     """As `_domain`, of a protected table's column."""
-    step = one.look_up
+    step = lookup.look_up
     protected = context.catalog.protected[table_of(step)]
-    policy, column = protected.policy, fold(one.shown)
+    policy, column = protected.policy, fold(lookup.shown)
     domain = protected.domains.get(column)
     public = {fold(each) for each in (*policy.public, *policy.hierarchy)} - {fold(each) for each in policy.drop}
     if domain is None or column not in public or domain.found:
         if is_number:
             return None
-        raise NotOffered(f"The policy of {step.label} offers no keys of {one.shown}, and no bounds.")
+        raise NotOffered(f"The policy of {step.label} offers no keys of {lookup.shown}, and no bounds.")
     folded = {fold(each.shown): name for name, each in columns.items() if each.look_up == step}
     named = tuple(folded.get(fold(each), f"{step.name}.{fold(each)}") for each in domain.columns)
     optional = domain.nullable or any(each.optional for each in step.chain)

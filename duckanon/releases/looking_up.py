@@ -45,7 +45,9 @@ class LookingUp:
 
         keys, number: the columns by which, and of which, something is told.
         """
-        check_found(self.needed, (self.columns[one] for one in map(fold, (*keys, number or "")) if one in self.columns))
+        check_found(
+            self.needed, (self.columns[text] for text in map(fold, (*keys, number or "")) if text in self.columns)
+        )
 
 
 def check_found(needed: Mapping[LookUp, Node], columns: Iterable[LookedUp]) -> None:
@@ -65,7 +67,7 @@ def looking_up(context: RuleContext, block: Block, first: Source) -> LookingUp:
 
     Raises NotOffered where another source is no look-up.
     """
-    if any(has(one, Star) for one in block.expressions()):
+    if any(has(expression, Star) for expression in block.expressions()):
         raise NotOffered("A whole record is no column of what is prepared: name its columns.")
     return Reading(context, as_conditions(block), first).made()
 
@@ -86,38 +88,49 @@ class Reading:
     def made(self) -> LookingUp:
         waiting = [source for source in self._block.sources if source is not self._first]
         while waiting:
-            reached = next((one for one in waiting if self._reach(one)), None)
+            reached = next((source for source in waiting if self._reach(source)), None)
             if reached is None:
                 raise NotOffered(self._why_not(waiting[0]), waiting[0].node)
             waiting.remove(reached)
-        rest = frozenset(one for one in self._block.where if one not in self._met)
+        rest = frozenset(condition for condition in self._block.where if condition not in self._met)
         block = replace(self._block, sources=(replace(self._first),), where=rest)
         number = self._first.number
         asked = {one: whether(self, self._block, one) for one in nested(block.expressions())}
-        truths: dict[Expr, Expr] = {one: Column(number, fold(found.name)) for one, found in asked.items()}
-        block = block.rebuilt(lambda one: rebuilt(one, lambda part: truths.get(part)))
+        truths: dict[Expr, Expr] = {one: Column(number, fold(lookup.name)) for one, lookup in asked.items()}
+        block = block.rebuilt(lambda expression: rebuilt(expression, lambda part: truths.get(part)))
         columns = self._columns(block)
 
-        def change(one: Expr) -> Expr | None:
-            if not isinstance(one, Column) or one.source == number:
+        def change(expression: Expr) -> Expr | None:
+            if not isinstance(expression, Column) or expression.source == number:
                 return None
-            return self._equal.get((one.source, one.name)) or Column(number, fold(columns[one.source, one.name].name))
+            return self._equal.get((expression.source, expression.name)) or Column(
+                number, fold(columns[expression.source, expression.name].name)
+            )
 
-        found = {fold(one.name): one for one in (*columns.values(), *asked.values())}
-        check_found(self._needed, found.values())
-        name, table = with_looked_up(self.context, self.name, found)
-        changed = block.rebuilt(lambda one: rebuilt(one, change))
+        lookups = {fold(column.name): column for column in (*columns.values(), *asked.values())}
+        check_found(self._needed, lookups.values())
+        name, table = with_looked_up(self.context, self.name, lookups)
+        changed = block.rebuilt(lambda expression: rebuilt(expression, change))
         block = replace(changed, sources=(Source(number, table, node=self._first.node),))
-        return LookingUp(block, self.name, name, found, self._needed)
+        return LookingUp(block, self.name, name, lookups, self._needed)
 
     def _why_not(self, source: Source) -> str:
         """Why a source is no look-up."""
         compared = [
-            one for one in (*source.on, *self._block.where) if isinstance(one, Comparison) and one.operator == "="
+            condition
+            for condition in (*source.on, *self._block.where)
+            if isinstance(condition, Comparison) and condition.operator == "="
         ]
-        for one, other in (pair for each in compared for pair in ((each.left, each.right), (each.right, each.left))):
+        for expression, other in (
+            pair for each in compared for pair in ((each.left, each.right), (each.right, each.left))
+        ):
             by = {part.source for part in walk(other) if isinstance(part, Column)} - {source.number}
-            if isinstance(one, Column) and one.source == source.number and by and not isinstance(other, Column):
+            if (
+                isinstance(expression, Column)
+                and expression.source == source.number
+                and by
+                and not isinstance(other, Column)
+            ):
                 return (
                     f"{_named(source)} is looked up by what is computed from a record, and what is prepared looks rows "
                     "up by columns as they are stored: ask this by itself, or let the steward store what is computed."
@@ -165,7 +178,7 @@ class Reading:
             is_link and not optional,
         )
         if not optional:
-            self._met.update(one for one, _ in pairs)
+            self._met.update(expression for expression, _ in pairs)
             if not is_link:
                 self._needed[self._reached[source.number]] = source.node
             for _, (own, theirs) in pairs:
@@ -226,7 +239,7 @@ class Reading:
 
     def _is_unique(self, stored: Stored, keys: Sequence[str]) -> bool:
         """Whether no two rows of an open table have the same values in these columns."""
-        if any(one <= set(keys) for one in (*stored.keys, *stored.unique)):
+        if any(key <= set(keys) for key in (*stored.keys, *stored.unique)):
             return True
         (holds,) = self.context.releases.value(no_two_share(quoted(stored.path), keys))
         return bool(holds)
@@ -260,9 +273,9 @@ class Reading:
     def _columns(self, block: Block) -> dict[tuple[int, str], LookedUp]:
         """The columns of other sources that a block uses, in a fixed order."""
         used = {
-            (one.source, one.name)
-            for one in columns_in([*block.expressions(), *block.where])
-            if isinstance(one, Column) and one.source in self._reached
+            (column.source, column.name)
+            for column in columns_in([*block.expressions(), *block.where])
+            if isinstance(column, Column) and column.source in self._reached
         }
         return {
             (number, column): self._looked_up(self._reached[number], column)
@@ -291,7 +304,7 @@ class Reading:
         bare = [
             OpenRows(each.location, (), tuple(sorted(read[each])), "") for each in step.chain if each.version is None
         ]
-        return tuple(replace(one, content=self.context.releases.content(one)) for one in bare)
+        return tuple(replace(open_rows, content=self.context.releases.content(open_rows)) for open_rows in bare)
 
 
 def _named(source: Source) -> str:

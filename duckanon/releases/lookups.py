@@ -76,55 +76,63 @@ def _named(column: str) -> str:
     return quoted([f"_dk_{column}"])
 
 
-def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Lookup | None]:
+def looked_up(context: RuleContext, group_sizes: GroupSizes) -> tuple[GroupSizes, Lookup | None]:
     """A query whose records are joined with an open table, as one of the records alone, and the table.
 
     A query of other tables is left as it is. Raises NotOffered for other conditions than equal columns.
     """
-    records, other = _sources(found)
+    records, other = _sources(group_sizes)
     if records is None or other is None:
-        return found, None
+        return group_sizes, None
     assert isinstance(other.relation, Table)
-    pairs = {one: pair for one in found.filter if (pair := _pair(one, records.number, other.number)) is not None}
-    hierarchy = {fold(one.column) for one in offered(context, found.table) or ()}
-    about = {one: _numbers(one) for one in found.filter if one not in pairs}
+    pairs = {
+        expression: pair
+        for expression in group_sizes.filter
+        if (pair := _pair(expression, records.number, other.number)) is not None
+    }
+    hierarchy = {fold(key.column) for key in offered(context, group_sizes.table) or ()}
+    about = {expression: _numbers(expression) for expression in group_sizes.filter if expression not in pairs}
     if not pairs or not {mine for mine, _ in pairs.values()} <= hierarchy:
-        return found, None
+        return group_sizes, None
     if any(len(numbers) != 1 for numbers in about.values()):
         raise NotOffered(
             "A table that is joined is joined by equal columns alone: write other conditions on one of both."
         )
     same = {theirs: Column(records.number, mine) for mine, theirs in pairs.values()}
 
-    def change(one: Expr) -> Expr | None:
-        if not isinstance(one, Column) or one.source != other.number:
+    def change(expression: Expr) -> Expr | None:
+        if not isinstance(expression, Column) or expression.source != other.number:
             return None
-        return same.get(one.name) or Column(OURS, f"_dk_{one.name}")
+        return same.get(expression.name) or Column(OURS, f"_dk_{expression.name}")
 
-    keys = tuple(rebuilt(key, change) for key in found.keys)
+    keys = tuple(rebuilt(key, change) for key in group_sizes.keys)
     columns = tuple(
         replace(
             role,
             expr=None if role.expr is None else rebuilt(role.expr, change),
-            where=frozenset(rebuilt(one, change) for one in role.where),
+            where=frozenset(rebuilt(condition, change) for condition in role.where),
         )
-        for role in found.columns
+        for role in group_sizes.columns
     )
     changed = replace(
-        found,
+        group_sizes,
         sources=(replace(records, join="inner", on=frozenset()),),
-        filter=frozenset(one for one, numbers in about.items() if numbers == {records.number}),
-        regions=tuple(rebuilt(region, change) for region in found.regions),
-        unit=tuple(rebuilt(one, change) for one in found.unit),
+        filter=frozenset(expression for expression, numbers in about.items() if numbers == {records.number}),
+        regions=tuple(rebuilt(region, change) for region in group_sizes.regions),
+        unit=tuple(rebuilt(expression, change) for expression in group_sizes.unit),
         keys=keys,
-        kept=frozenset(rebuilt(one, change) for one in found.kept),
+        kept=frozenset(rebuilt(expression, change) for expression in group_sizes.kept),
         columns=columns,
     )
-    used = [one for role in found.columns for one in (*role.where, *([role.expr] if role.expr is not None else []))]
+    used = [
+        condition
+        for role in group_sizes.columns
+        for condition in (*role.where, *([role.expr] if role.expr is not None else []))
+    ]
     shown = {
         part.name
-        for one in (*found.keys, *found.unit, *found.kept, *used)
-        for part in walk(one)
+        for key in (*group_sizes.keys, *group_sizes.unit, *group_sizes.kept, *used)
+        for part in walk(key)
         if isinstance(part, Column) and part.source == other.number and part.name not in same
     }
     where = sorted(f"({Renderer().text(one)})" for one, numbers in about.items() if numbers == {other.number})
@@ -132,16 +140,16 @@ def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Look
     return changed, Lookup(context.path(other.relation.name), own, theirs, tuple(sorted(shown)), tuple(where))
 
 
-def _sources(found: GroupSizes) -> tuple[Source | None, Source | None]:
+def _sources(group_sizes: GroupSizes) -> tuple[Source | None, Source | None]:
     """The records, and the open table with which they are joined; None if it is not such a join."""
-    size = found.size
+    size = group_sizes.size
     counted = isinstance(size, Aggregate) and not size.distinct
-    if len(found.sources) != 2 or found.frame or found.joins or not counted:
+    if len(group_sizes.sources) != 2 or group_sizes.frame or group_sizes.joins or not counted:
         return None, None
-    records = [source for source in found.sources if getattr(source.relation, "name", None) == found.table]
+    records = [source for source in group_sizes.sources if getattr(source.relation, "name", None) == group_sizes.table]
     others = [
         source
-        for source in found.sources
+        for source in group_sizes.sources
         if isinstance(source.relation, Table)
         and not source.relation.protected
         and source.join == "inner"
@@ -163,34 +171,40 @@ def _pair(condition: Expr, mine: int, other: int) -> tuple[str, str] | None:
 
 
 def _numbers(expr: Expr) -> set[int]:
-    return {one.source for one in walk(expr) if isinstance(one, Column)}
+    return {node.source for node in walk(expr) if isinstance(node, Column)}
 
 
-def among(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, tuple[Among, ...]]:
+def among(context: RuleContext, group_sizes: GroupSizes) -> tuple[GroupSizes, tuple[Among, ...]]:
     """A query without its conditions that a column has one of an open table's values, and these.
 
     A query without such conditions is left as it is. Raises NotOffered and NotTotal for what could fail on a record.
     """
-    semi = [one for one in found.sources if one.join == "semi"]
-    inner = [one for one in found.filter if isinstance(one, InQuery) and not is_protected(one.query)]
+    semi = [source for source in group_sizes.sources if source.join == "semi"]
+    inner = [one for one in group_sizes.filter if isinstance(one, InQuery) and not is_protected(one.query)]
     taken: list[Among] = []
     for source in semi:
-        pairs = [pair for one in source.on if (pair := _pair(one, found.sources[0].number, source.number)) is not None]
-        rest = [one for one in source.on if _numbers(one) == {source.number}]
+        pairs = [
+            pair
+            for condition in source.on
+            if (pair := _pair(condition, group_sizes.sources[0].number, source.number)) is not None
+        ]
+        rest = [condition for condition in source.on if _numbers(condition) == {source.number}]
         if len(pairs) != 1 or len(rest) != len(source.on) - 1 or not isinstance(source.relation, Table):
-            return found, ()
-        taken.append(values_of(context, found, pairs[0], source.relation, rest))
+            return group_sizes, ()
+        taken.append(values_of(context, group_sizes, pairs[0], source.relation, rest))
     for one in inner:
-        probed = _probed(one, found)
+        probed = _probed(one, group_sizes)
         if probed is None:
-            return found, ()
+            return group_sizes, ()
         mine, column, table, rest = probed
-        taken.append(values_of(context, found, (mine, column), table, rest))
-    sources = tuple(one for one in found.sources if one not in semi)
-    return replace(found, sources=sources, filter=found.filter - frozenset(inner)), tuple(sorted(taken, key=repr))
+        taken.append(values_of(context, group_sizes, (mine, column), table, rest))
+    sources = tuple(source for source in group_sizes.sources if source not in semi)
+    return replace(group_sizes, sources=sources, filter=group_sizes.filter - frozenset(inner)), tuple(
+        sorted(taken, key=repr)
+    )
 
 
-def _probed(one: InQuery, found: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
+def _probed(one: InQuery, group_sizes: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
     """Column, other column, table and conditions of `column IN (SELECT other FROM table WHERE ...)`."""
     query = one.query
     if not isinstance(query, Block) or not query.is_plain or len(query.sources) != 1 or len(query.outputs) != 1:
@@ -199,19 +213,19 @@ def _probed(one: InQuery, found: GroupSizes) -> tuple[str, str, Table, list[Expr
     if any(_numbers(each) != {source.number} for each in query.where):
         return None
     match one.operand, output.expr, source.relation:
-        case Column(number, mine), Column(name=other), Table() as table if number == found.sources[0].number:
+        case Column(number, mine), Column(name=other), Table() as table if number == group_sizes.sources[0].number:
             return mine, other, table, list(query.where)
     return None
 
 
 def values_of(
-    context: RuleContext, found: GroupSizes, pair: tuple[str, str], table: Table, where: Iterable[Expr] = ()
+    context: RuleContext, group_sizes: GroupSizes, pair: tuple[str, str], table: Table, where: Iterable[Expr] = ()
 ) -> Among:
     """The condition that a column has one of an open table's values. Raises NotOffered and NotTotal.
 
     pair: the column, and that of the open table.
     """
-    (mine, other), types, theirs = pair, context.types(found.table), context.types(table.name)
+    (mine, other), types, theirs = pair, context.types(group_sizes.table), context.types(table.name)
     if table.protected or not compare(types.get(mine, ""), theirs.get(other, "")):
         raise NotOffered(
             "Records are looked up in an open table by columns of one type: a cast could fail on a record."
@@ -219,10 +233,10 @@ def values_of(
     stored = context.catalog.stored(table.name)
     if stored is not None and stored.temporary:
         raise NotOffered(_TEMPORARY)
-    not_dropped(context, found.table, {mine})
-    written_where = tuple(sorted(written(one, theirs, context.today) for one in where))
-    own = {fold(one): one for one in context.columns(found.table)}
-    columns = {fold(one): one for one in context.columns(table.name)}
+    not_dropped(context, group_sizes.table, {mine})
+    written_where = tuple(sorted(written(condition, theirs, context.today) for condition in where))
+    own = {fold(column): column for column in context.columns(group_sizes.table)}
+    columns = {fold(column): column for column in context.columns(table.name)}
     asked = Among(
         own=own[mine], location=Location(*context.path(table.name)), column=columns[other], filter=written_where
     )

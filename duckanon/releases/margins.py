@@ -102,7 +102,7 @@ def in_words(margins: Sequence[Margin], names: Sequence[str], *, small_first: bo
 
 def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:
     """How wide the widest of the margins is beside its numbers."""
-    widest = max(margins, key=lambda one: (one.median, one.largest))
+    widest = max(margins, key=lambda margin: (margin.median, margin.largest))
     whose = f" of {names[widest.place]}, the widest" if len(margins) > 1 else ""
     parts = {"largest cell": widest.largest, "median cell": widest.median}
     if widest.numbers == 1:
@@ -115,10 +115,10 @@ def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:
 
 def _small(small: int, numbers: int) -> str:
     """How many numbers with noise are smaller than their own intervals are wide."""
-    is_one, what = small == 1, "number" if numbers == 1 else "numbers"
+    is_one, text = small == 1, "number" if numbers == 1 else "numbers"
     own = "is smaller than its" if is_one else "are smaller than their"
     they = "it" if is_one else "they"
-    return f"{small:,} of {numbers:,} noisy {what} {own} own interval is wide: {they} may be noise alone."
+    return f"{small:,} of {numbers:,} noisy {text} {own} own interval is wide: {they} may be noise alone."
 
 
 def rounded(width: float) -> str:
@@ -154,17 +154,17 @@ class Noise:
         about_now = next((step.about_now for step in steps if step.about_now), "")
         return cls(tuple(dict.fromkeys(protects)), tuple(dict.fromkeys(editions)), about_now)
 
-    def in_words(self, beside: str | None, spent: Fraction, seen: int | None = None) -> str:
+    def in_words(self, beside: str | None, spent: Fraction, number: int | None = None) -> str:
         """Sentences. beside: how wide noise is beside the numbers, where that is known. spent: what was charged.
 
         seen: if these are only the first numbers, how many rows they are of.
         """
         said = beside or "Its numbers have noise; explain_privacy of the query says how wide."
-        if beside is not None and seen is not None:
-            said = f"Of the first {seen:,} rows: {beside}"
+        if beside is not None and number is not None:
+            said = f"Of the first {number:,} rows: {beside}"
         cost = f"It cost epsilon {written(spent)}" if spent else "It is free"
-        found = f"{said} The noise protects {_listed(self.protects)}. {cost} ({'; '.join(self.editions)})."
-        return f"{found} {self.about_now}".rstrip()
+        text = f"{said} The noise protects {_listed(self.protects)}. {cost} ({'; '.join(self.editions)})."
+        return f"{text} {self.about_now}".rstrip()
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -80,9 +80,9 @@ class Number:
     def decimals(self) -> int | None:
         """The digits after the point of its steps, where sums of them are told as decimals; else None."""
         step = Fraction(self.step)
-        found = next((at for at in range(_MOST_DIGITS + 1) if (step * 10**at).denominator == 1), None)
-        is_plain = found is not None and step * 10**found <= _LONGEST_STEP
-        return found if is_plain and (Fraction(self.low) / step).denominator == 1 else None
+        number = next((at for at in range(_MOST_DIGITS + 1) if (step * 10**at).denominator == 1), None)
+        is_plain = number is not None and step * 10**number <= _LONGEST_STEP
+        return number if is_plain and (Fraction(self.low) / step).denominator == 1 else None
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class Measure(ABC):
 
     def noised(self, exactly: Ints, noise: Noise | Choice, source: Source) -> Ints:
         """The totals with noise. exactly: as `aggregates.totals` has them."""
-        found: Ints = exactly + self._added(noise).draw(exactly.shape, source, is_wide=self.is_wide)
-        return found
+        values: Ints = exactly + self._added(noise).draw(exactly.shape, source, is_wide=self.is_wide)
+        return values
 
     def _added(self, noise: Noise | Choice) -> Noise:
         """The noise that is added to totals."""
@@ -344,16 +344,16 @@ class Sums(_OfNumber):
         # By the sums of the steps, and of their squares: each is added up once, whatever it is a part of.
         steps, way = self.number.steps, f"coalesce(system.main.sum({value}), 0)"
         values = f"CAST(system.main.count({value}) AS HUGEINT)"
-        found = [f"{values} * {steps} - {way}", way]
+        texts = [f"{values} * {steps} - {way}", way]
         if self.squares:
             squares = f"coalesce(system.main.sum({value} * {value}), 0)"
-            found = [
+            texts = [
                 f"{values} * {steps**2} - {2 * steps} * {way} + {squares}",
                 f"{2 * steps} * {way} - 2 * {squares}",
                 squares,
             ]
         missing = f"CAST(system.main.count(*) FILTER (WHERE {value} IS NULL) AS HUGEINT) * {self.whole}"
-        return [*found, missing] if self.missing else found
+        return [*texts, missing] if self.missing else texts
 
     def decoded(self, noisy: Ints) -> list[Any]:
         parts = (noisy / self.whole).astype(np.float64)
@@ -386,7 +386,7 @@ class Sums(_OfNumber):
         exact, whole = Context(prec=60), self.whole
         # Half a step is rounded up.
         sums = [up + (2 * first * (down + up) + whole) // (2 * whole) for down, up in noisy[:, :2].tolist()]
-        return pa.array([Decimal(one * times).scaleb(-digits, exact) for one in sums], pa.decimal128(38, digits))
+        return pa.array([Decimal(total * times).scaleb(-digits, exact) for total in sums], pa.decimal128(38, digits))
 
     def counted(self, noise: Noise | Choice) -> Noisy:
         """The noise of the number of values."""
@@ -469,15 +469,15 @@ class Quantiles(_OfNumber):
 
     def spent(self, noise: Noise | Choice, moved: Moved, renyi: Renyi | None) -> Spent:
         assert isinstance(noise, Choice)
-        one = noise.price * moved.distance
-        of_one = concentrated(one**2 / 8, renyi) if isinstance(noise, Exponential) else pure(one, renyi)
+        number = noise.price * moved.distance
+        of_one = concentrated(number**2 / 8, renyi) if isinstance(noise, Exponential) else pure(number, renyi)
         return of_one * len(self.at)
 
     def noised(self, exactly: Ints, noise: Noise | Choice, source: Source) -> Ints:
         """The numbers of the chosen steps."""
         assert isinstance(noise, Choice)
         return np.array(
-            [[noise.choose(one, Fraction(place), source) for place in self.at] for one in exactly], dtype=np.int64
+            [[noise.choose(value, Fraction(place), source) for place in self.at] for value in exactly], dtype=np.int64
         ).reshape(len(exactly), len(self.at))
 
     def exceeds(self, noise: Noise | Choice, records: int, drawn: int) -> bool:  # nothing is added

@@ -56,14 +56,14 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
     Raises NotOffered.
     """
     protected = context.protected(name)
-    allowed = {fold(one): one for one in (*protected.policy.public, *protected.policy.hierarchy)}
+    allowed = {fold(name): name for name in (*protected.policy.public, *protected.policy.hierarchy)}
     is_stored = not isinstance(expr, Column) or expr.name in map(fold, context.columns(name))
     if isinstance(expr, Column) and name not in context.derived and not is_stored:
         raise NotOffered(
             f'{context.label(name)} has no column "{expr.name}": look at its names in information_schema.columns.'
         )
     if not isinstance(expr, Column) or expr.name not in allowed:
-        listed = ", ".join(one for folded, one in allowed.items() if key(protected, folded) is not None)
+        listed = ", ".join(text for folded, text in allowed.items() if key(protected, folded) is not None)
         if name in context.derived and not listed:
             # Only columns that the query reads are known of what is computed within units.
             raise NotOffered("Counts are told by columns that the policies call public and have domains for.")
@@ -84,8 +84,8 @@ def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> 
     """Conditions on records as SQL that cannot fail. Raises NotOffered for dropped columns, and NotTotal."""
     # Conditions are held in sets, whose order differs from process to process: which is refused must not.
     ordered = in_order(exprs) if exprs else []
-    for one in ordered:
-        not_dropped(context, name, columns_of(one))
+    for expression in ordered:
+        not_dropped(context, name, columns_of(expression))
     told = {one: written(one, context.types(name), context.today) for one in ordered}
     return [told[expr] for expr in exprs]
 
@@ -93,28 +93,28 @@ def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> 
 def not_dropped(context: RuleContext, name: TableName, used: set[str]) -> None:
     """Raises NotOffered if one of the folded columns is dropped."""
     dropped = context.protected(name).policy.drop
-    if used & {fold(one) for one in dropped}:
+    if used & {fold(name) for name in dropped}:
         raise NotOffered(f"The policy lets nothing out that depends on {', '.join(dropped)}.")
 
 
 def all_of(context: RuleContext, name: TableName, exprs: frozenset[Expr]) -> str:
     """Conditions joined by AND, in a fixed order."""
-    return " AND ".join(sorted(f"({one})" for one in conditions(context, name, in_order(exprs))))
+    return " AND ".join(sorted(f"({condition})" for condition in conditions(context, name, in_order(exprs))))
 
 
 def columns_of(expr: Expr) -> set[str]:
-    return {one.name for one in walk(expr) if isinstance(one, Column)}
+    return {node.name for node in walk(expr) if isinstance(node, Column)}
 
 
 def sorted_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
     """Keys in a fixed order, so that counts by the same keys are one question, and so are shares of them."""
-    return tuple(sorted(set(keys), key=lambda one: fold(one.column)))
+    return tuple(sorted(set(keys), key=lambda item: fold(item.column)))
 
 
 def check(question: AggregatesQuestion, protected: Protected) -> None:
     """Raises NotOffered or InvalidInput for a question that would cost too little or have too much noise."""
     check_price(question.epsilon, protected.total, protected.renyi)
-    if any(one.exceeds(question.noise(one), _WIDEST, _WIDEST_DRAWN) for one, _ in question.measures):
+    if any(measure.exceeds(question.noise(measure), _WIDEST, _WIDEST_DRAWN) for measure, _ in question.measures):
         raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 
@@ -137,8 +137,8 @@ def left_out_of(question: PaidQuestion) -> str:
     left_out = ["records left out by rows_per_unit"] if question.leaves_out else []
     left_out += ["values clamped to their bounds"] if question.clamps else []
     left_out += ["records in other regions"] if _has_home(question) else []
-    found = [key.column for key in question.form.keys if key.found]
-    left_out += [f"records whose {' or '.join(found)} too few share to be found"] if found else []
+    columns = [key.column for key in question.form.keys if key.found]
+    left_out += [f"records whose {' or '.join(columns)} too few share to be found"] if columns else []
     left_out += ["the noise of the answer with which records are compared"] if question.needs else []
     return " or ".join(left_out)
 

@@ -44,9 +44,9 @@ _MOST_NAMED = 10
 UNGROUPED = "The numbers are put together in a way that is not followed: write them with GROUP BY."
 
 
-def with_groups(context: RuleContext, found: Counts | Sequence[Conditional], node: Node) -> Node | None:
+def with_groups(context: RuleContext, counts: Counts | Sequence[Conditional], node: Node) -> Node | None:
     """The SELECT with GROUP BY that a query for counts or shares means; None where it cannot be written."""
-    first = found if isinstance(found, Counts) else found[0]
+    first = counts if isinstance(counts, Counts) else counts[0]
     is_one_table = len(first.sources) == 1 and isinstance(first.sources[0].relation, Table)
     if not is_one_table or (isinstance(first, Counts) and first.sets):
         return None
@@ -57,9 +57,12 @@ def with_groups(context: RuleContext, found: Counts | Sequence[Conditional], nod
     keys = first.keys if isinstance(first, Counts) else (*first.rows, *first.cols)
     read = f"{quoted(context.path(first.table))} AS _dk_read"
     new = exp.select(*columns, dialect=DIALECT).from_(read, dialect=DIALECT)
-    for part, conditions in (("where", first.filter), ("having", [one for one in first.kept if not _is_presence(one)])):
-        for one in map(write.text, in_order(conditions)):
-            new = new.where(one, dialect=DIALECT) if part == "where" else new.having(one, dialect=DIALECT)
+    for part, conditions in (
+        ("where", first.filter),
+        ("having", [expression for expression in first.kept if not _is_presence(expression)]),
+    ):
+        for text in map(write.text, in_order(conditions)):
+            new = new.where(text, dialect=DIALECT) if part == "where" else new.having(text, dialect=DIALECT)
     if keys:
         new = new.group_by(*map(write.text, keys), dialect=DIALECT)
     takes_over(new, node)
@@ -126,10 +129,10 @@ def _aggregated_again(node: Node) -> bool:
     around = node.find_ancestor(exp.Select)
     while around is not None:
         where = around.args.get("where")
-        if where is not None and any(fold(one.name) in numbers for one in where.find_all(exp.Column)):
+        if where is not None and any(fold(column.name) in numbers for column in where.find_all(exp.Column)):
             return False
-        found = [one for part in around.expressions for one in part.find_all(exp.AggFunc, exp.Window)]
-        if any(not isinstance(one, exp.Sum) for one in found):
+        expressions = [node for part in around.expressions for node in part.find_all(exp.AggFunc, exp.Window)]
+        if any(not isinstance(value, exp.Sum) for value in expressions):
             return True
         around = around.find_ancestor(exp.Select)
     return False
@@ -176,7 +179,7 @@ def _planned_as_written(context: RuleContext, query: Node, place: Node) -> tuple
         """The answer to a query for numbers of all units, which is asked before the query around it."""
         if block.node is None:
             raise NotOffered(_LATERAL)
-        beside = [one for part in _computed(block.node) for one in queries_in(part)]
+        beside = [query for part in _computed(block.node) for query in queries_in(part)]
         if beside:
             # What it reads would be no part of the question around it, though that question's answer depends on it.
             raise NotOffered(_BESIDE, beside[0], is_last=True)
@@ -197,18 +200,18 @@ def _planned_as_written(context: RuleContext, query: Node, place: Node) -> tuple
         return Answered(pieces, answer)
 
     core, relation = local(context, context.shown(grouped, place), ask)
-    found = context.aggregates(core)
-    plan = Plan(context, found, grouped, relation)
+    aggregates = context.aggregates(core)
+    plan = Plan(context, aggregates, grouped, relation)
     plan.before = before
-    check(plan.question, context.protected(found.table))
-    stored = {fold(one): one for one in context.columns(found.table)}
-    return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
+    check(plan.question, context.protected(aggregates.table))
+    stored = {fold(column): column for column in context.columns(aggregates.table)}
+    return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), aggregates.table, plan
 
 
 def _computed(query: Node) -> list[Node]:
     """The parts of a SELECT that are computed of its groups."""
-    late = (query.args.get(one) for one in ("having", "qualify", "order", "limit", "offset"))
-    return [*query.expressions, *(one for one in late if one is not None)]
+    late = (query.args.get(text) for text in ("having", "qualify", "order", "limit", "offset"))
+    return [*query.expressions, *(value for value in late if value is not None)]
 
 
 def refused_part(context: RuleContext, query: Node, place: Node, no: Exception) -> tuple[Node, Exception]:
@@ -235,14 +238,14 @@ def _first_refused(context: RuleContext, query: Node, place: Node, part: Node, n
     """Of several conditions that are refused, the first in the text, with its own reason. part: one that is refused."""
     if not _is_condition(part):
         return part, no
-    for one, alone in parts_alone(context, query, place):
-        if within(part, one):
+    for value, alone in parts_alone(context, query, place):
+        if within(part, value):
             break
-        if _is_condition(one):
+        if _is_condition(value):
             try:
                 _planned(context, alone, place)
             except (NotOffered, NotTotal) as first:
-                return getattr(first, "part", None) or one, first
+                return getattr(first, "part", None) or value, first
             except (NotFollowed, InvalidInput):
                 continue  # for what is read, or how the conditions are put together
     return part, no
@@ -259,7 +262,7 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
     Proposals are tried: only what is answered is named. Of views and macros nothing is named.
     """
     if str(no) == ASKS_OTHERS:
-        asked = [one.unnest() for one in queries_in(part)]
+        asked = [query.unnest() for query in queries_in(part)]
         if len(asked) == 1 and not isinstance(part, exp.In | exp.Exists) and _is_answered(context, asked[0], place):
             return ": ask for the query in it by itself, and write its value out."
         return ": leave it out, or write values out that are known otherwise."
@@ -272,12 +275,12 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
     why = getattr(no, "why", None)
     if not isinstance(why, Unanswered):
         return "" if str(no).endswith(".") else "."
-    stored = {fold(one): one for name, _ in context.reads for one in context.columns(name)}
-    of_part = dict.fromkeys(spelled([one.name]) for one in nodes_of(part, exp.Column) if not _is_star(one))
-    of_tables = [spelled([stored[one]]) for one in why.columns if one in stored]
+    stored = {fold(column): column for name, _ in context.reads for column in context.columns(name)}
+    of_part = dict.fromkeys(spelled([node.name]) for node in nodes_of(part, exp.Column) if not _is_star(node))
+    of_tables = [spelled([stored[column]]) for column in why.columns if column in stored]
     columns = [] if context.bound.opened else of_tables or [*of_part]
     bare = copied(query, _CLAUSES)
-    ways = [one.format(column) for one in why.instead for column in columns]
+    ways = [text.format(column) for text in why.instead for column in columns]
     answered = [way for way in ways if _is_answered(context, copied(bare).select(way, dialect=DIALECT), place)]
     if not answered and why.keys:
         keys = [key.format(column) for column in columns for key in why.keys]
@@ -299,8 +302,8 @@ def _others(context: RuleContext, query: Node) -> str:
     named = [name for name, node in context.reads if node is sources(query)[0]]
     if context.bound.opened or len(sources(query)) != 1 or not named:
         return ""
-    left_out = {fold(one.name) for star in nodes_of(query, exp.Star) for one in nodes_of(star, exp.Identifier)}
-    shown = [spelled([one]) for one in context.columns(named[0]) if fold(one) not in left_out]
+    left_out = {fold(node.name) for star in nodes_of(query, exp.Star) for node in nodes_of(star, exp.Identifier)}
+    shown = [spelled([column]) for column in context.columns(named[0]) if fold(column) not in left_out]
     more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
     return f" ({', '.join(shown[:_MOST_NAMED])}{more})"
 
@@ -318,8 +321,8 @@ def _read(context: RuleContext, query: Node) -> Node:
     reads = [node for _, node in context.reads if within(node, query)]
     if len(reads) > 1:
         return reads[-1]
-    found = [one for one in sources(query) if any(within(node, one) for node in reads)]
-    return _as_part(context, found[-1] if found else sources(query)[-1], query)
+    values = [source for source in sources(query) if any(within(node, source) for node in reads)]
+    return _as_part(context, values[-1] if values else sources(query)[-1], query)
 
 
 def _as_part(context: RuleContext, part: Node, query: Node) -> Node:
@@ -373,12 +376,14 @@ def parts_alone(context: RuleContext, query: Node, place: Node) -> Iterator[tupl
     if not isinstance(query, exp.Select) or not sources(query):
         return
     bare = copied(query, _CLAUSES)
-    for one in _equations(query):
+    for equation in _equations(query):
         # Without them the tables are not joined.
-        bare = bare.where(copied(one), copy=False)
+        bare = bare.where(copied(equation), copy=False)
     counted = copied(bare).select(exp.Count(this=exp.Star()), copy=False)
-    parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
-    aggregates = list(dict.fromkeys(one for part in parts if part is not None for one in aggregates_of(part)))
+    parts = [*query.expressions, *(query.args.get(text) for text in ("having", "qualify", "order"))]
+    aggregates = list(
+        dict.fromkeys(aggregate for part in parts if part is not None for aggregate in aggregates_of(part))
+    )
     where = query.args.get("where")
     conditions = [where.this] if where is not None else []
     conditions += [aggregate.expression.this for aggregate in aggregates if isinstance(aggregate, exp.Filter)]
@@ -389,12 +394,12 @@ def parts_alone(context: RuleContext, query: Node, place: Node) -> Iterator[tupl
             yield from _aggregates_within(counted, sources(query).index(source), source.this)
     yield _read(context, query), counted
     for whole in conditions:
-        for one in list(whole.flatten()) if isinstance(whole, exp.And) else [whole]:
-            yield one, copied(counted).where(copied(one), copy=False)
-    for one in _keys(context, query, place):
-        yield one, copied(counted).group_by(copied(one), copy=False)
-    for one in aggregates:
-        yield one, copied(bare).select(copied(one), copy=False)
+        for equation in list(whole.flatten()) if isinstance(whole, exp.And) else [whole]:
+            yield equation, copied(counted).where(copied(equation), copy=False)
+    for equation in _keys(context, query, place):
+        yield equation, copied(counted).group_by(copied(equation), copy=False)
+    for equation in aggregates:
+        yield equation, copied(bare).select(copied(equation), copy=False)
 
 
 def _keys(context: RuleContext, query: Node, place: Node) -> list[Node]:

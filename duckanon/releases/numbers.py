@@ -323,9 +323,9 @@ class CentredProduct:
     middles: tuple[Fraction, Fraction]
 
 
-def product(columns: Columns, one: Expr, other: Expr, shown: tuple[str, str]) -> CentredProduct:
+def product(columns: Columns, expression: Expr, other: Expr, shown: tuple[str, str]) -> CentredProduct:
     """The product that a covariance is of. shown: how both are written. Raises NotOffered, NotBounded and NotTotal."""
-    found, *middles = centred_product(bounded(one, columns), bounded(other, columns))
+    found, *middles = centred_product(bounded(expression, columns), bounded(other, columns))
     if found.high - found.low > MOST_STEPS:
         raise NotBounded(TOO_FINE)
     words = " * ".join(f"({each} - {amount(middle)})" for each, middle in zip(shown, middles, strict=True))

@@ -336,7 +336,7 @@ class AggregatesQuestion(PaidQuestion):
     def resolved(self) -> dict[str, Any]:
         found = {
             **super().resolved,
-            "measures": [(one.kind, _fields(one), written(share)) for one, share in self.measures],
+            "measures": [(measure.kind, _fields(measure), written(share)) for measure, share in self.measures],
         }
         found["keys"] = [one.resolved for one in self.keys]
         found.pop("relation")
@@ -345,7 +345,7 @@ class AggregatesQuestion(PaidQuestion):
         if self.relation is not None:
             found["relation"] = self.relation.sql(lambda location: repr(location.identity))
             found["beside"] = [[location.identity, version] for location, version in self.beside]
-            found["contents"] = [one.content for one in self.looks_up]
+            found["contents"] = [values.content for values in self.looks_up]
         if not self.domain_filters:
             found.pop("domain_filters")
         return found
@@ -372,14 +372,14 @@ class AggregatesQuestion(PaidQuestion):
     def beside(self) -> tuple[tuple[Location, int], ...]:
         """The protected tables that a relation reads, with their policies' versions."""
         leaves = (
-            [] if self.relation is None else [one for one in self.relation.leaves() if isinstance(one, UnitRecords)]
+            [] if self.relation is None else [leaf for leaf in self.relation.leaves() if isinstance(leaf, UnitRecords)]
         )
-        found = [
+        locations = [
             each
             for leaf in leaves
             for each in ((leaf.location, leaf.version), *((s.location, s.version) for s in leaf.steps))
         ]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(locations))
 
     @property
     def records(self) -> str:
@@ -392,7 +392,7 @@ class AggregatesQuestion(PaidQuestion):
         """What is counted, in words."""
         if self.relation is None:
             return self.location.label
-        read = [one.location.label for one in self.relation.leaves() if isinstance(one, UnitRecords | OpenRows)]
+        read = [leaf.location.label for leaf in self.relation.leaves() if isinstance(leaf, UnitRecords | OpenRows)]
         return " and ".join(dict.fromkeys(read))
 
     @property
@@ -401,26 +401,28 @@ class AggregatesQuestion(PaidQuestion):
 
     @property
     def most_cells(self) -> int:
-        return min(one.most_cells for one, _ in self.measures)
+        return min(measure.most_cells for measure, _ in self.measures)
 
     @property
     def values(self) -> list[tuple[str, str]]:
-        measures = [one for one, _ in self.measures]
+        measures = [measure for measure, _ in self.measures]
         return [(layout.value(at), measure.value) for at, measure in enumerate(measures) if measure.value is not None]
 
     @property
     def clamps(self) -> bool:
-        return any(one.clamps for one, _ in self.measures)
+        return any(measure.clamps for measure, _ in self.measures)
 
     @property
     def columns(self) -> list[str]:
         """The answer's columns, in order: keys, events, and those of each measure."""
-        return self.form.cell + [name for at, (one, _) in enumerate(self.measures) for name in one.columns(at).values()]
+        return self.form.cell + [
+            name for at, (measure, _) in enumerate(self.measures) for name in measure.columns(at).values()
+        ]
 
     def types(self, cells: Mapping[str, str]) -> dict[str, str]:
-        found = {one: cells[one] for one in self.form.cell}
-        for at, (one, _) in enumerate(self.measures):
-            found |= one.types(at)
+        found = {text: cells[text] for text in self.form.cell}
+        for at, (measure, _) in enumerate(self.measures):
+            found |= measure.types(at)
         return found
 
     @property
@@ -440,7 +442,10 @@ class AggregatesQuestion(PaidQuestion):
     @cached_property
     def _noises(self) -> list[tuple[Measure, Noise | Choice]]:
         """The noise of each measure."""
-        return [(one, one.bought(self.epsilon * share, self.moved(one), self.renyi)) for one, share in self.measures]
+        return [
+            (measure, measure.bought(self.epsilon * share, self.moved(measure), self.renyi))
+            for measure, share in self.measures
+        ]
 
     @property
     def counts_noise(self) -> Noise:
@@ -452,14 +457,17 @@ class AggregatesQuestion(PaidQuestion):
 
     @cached_property
     def spent(self) -> Spent:
-        return sum((one.spent(self.noise(one), self.moved(one), self.renyi) for one, _ in self.measures), NO_NOISE)
+        return sum(
+            (measure.spent(self.noise(measure), self.moved(measure), self.renyi) for measure, _ in self.measures),
+            NO_NOISE,
+        )
 
     @cached_property
     def words(self) -> str:
-        told = [one.words(self.privacy_unit, self._name_of) for one, _ in self.measures]
+        told = [measure.words(self.privacy_unit, self._name_of) for measure, _ in self.measures]
         by = list(self.grouped_by) if self.grouped else [self._name_of(one.column) for one in self.keys]
         by += [in_words(event, self._name_of) for event in self.events]
-        filters = (*self._told_filters, *(self._named(one.sql) for one in self.domain_filters))
+        filters = (*self._told_filters, *(self._named(domain_filter.sql) for domain_filter in self.domain_filters))
         where = f" where {' and '.join(filters)}" if filters else ""
         return f"{' and '.join(told)} of {self.of} by {', '.join(by) or 'nothing'}{where}"
 
@@ -476,10 +484,10 @@ class AggregatesQuestion(PaidQuestion):
             if isinstance(leaf, UnitRecords | OpenRows)
             for shown in leaf.columns
         }
-        told = [_with_plain_names(one, columns) for one in self.filter]
+        told = [_with_plain_names(text, columns) for text in self.filter]
         computed = told.count(None)
         within = f"{'a condition' if computed == 1 else f'{computed} conditions'} on what is computed within each unit"
-        return [one for one in told if one is not None] + ([within] if computed else [])
+        return [text for text in told if text is not None] + ([within] if computed else [])
 
     def _name_of(self, computed: str) -> str:
         """The statement's name of what is computed, by its name in the relation or its SQL; if none, that itself."""
@@ -488,30 +496,30 @@ class AggregatesQuestion(PaidQuestion):
     @property
     def grouped_by(self) -> list[str]:
         """The expressions by which it is grouped, with the columns' names in them."""
-        return [self._named(one) for one in self.grouped]
+        return [self._named(text) for text in self.grouped]
 
     def _named(self, expression: str) -> str:
         """An expression over the keys' values, with the columns' names in it. A text in it stays as it is."""
 
-        def name(found: re.Match[str]) -> str:
-            return found[0] if found[1] is None else quoted([self._name_of(self.keys[int(found[1])].column)])
+        def name(match: re.Match[str]) -> str:
+            return match[0] if match[1] is None else quoted([self._name_of(self.keys[int(match[1])].column)])
 
         return _PLACE.sub(name, expression)
 
 
 def _fields(measure: Measure) -> dict[str, Any]:
     """What makes a measure; parts that it does not have are left out."""
-    found = {name: one for name, one in asdict(measure).items() if one is not None}
-    if "number" in found:
+    values = {name: value for name, value in asdict(measure).items() if value is not None}
+    if "number" in values:
         # The policy's version stands for it.
-        found["number"].pop("type")
-    if found.get("squares"):
+        values["number"].pop("type")
+    if values.get("squares"):
         # Answers of older versions have the squares of values.
-        found["squares"] = "centred"
+        values["squares"] = "centred"
     if isinstance(getattr(measure, "number", None), Computed):
         # However it is written, its steps are computed alike.
-        found["number"].pop("column")
-    return found
+        values["number"].pop("column")
+    return values
 
 
 def _with_plain_names(condition: str, columns: set[str]) -> str | None:
@@ -519,11 +527,12 @@ def _with_plain_names(condition: str, columns: set[str]) -> str | None:
 
     columns: those of tables. A number tells apart columns of one name: `day#2`.
     """
-    names = [one[1] for one in _NAME.finditer(condition) if one[1] is not None]
+    names = [match[1] for match in _NAME.finditer(condition) if match[1] is not None]
     if any(name.partition("#")[0] not in columns and name not in columns for name in names):
         return None
     return _NAME.sub(
-        lambda one: one[0] if one[1] is None or one[1] in columns else quoted([one[1].partition("#")[0]]), condition
+        lambda item: item[0] if item[1] is None or item[1] in columns else quoted([item[1].partition("#")[0]]),
+        condition,
     )
 
 
@@ -565,7 +574,7 @@ class GroupSizesQuestion(PaidQuestion):
         found = super().resolved
         found |= {"among": [one.resolved for one in self.among], "units": self.units and self.units.resolved}
         usual: dict[str, Any] = {"within": (), "computed": (), "size": asdict(RECORDS), "among": [], "units": None}
-        return {name: one for name, one in found.items() if name not in usual or one != usual[name]}
+        return {name: value for name, value in found.items() if name not in usual or value != usual[name]}
 
     @property
     def looks_up(self) -> tuple[Among, ...]:
@@ -588,7 +597,7 @@ class GroupSizesQuestion(PaidQuestion):
     @property
     def identifying(self) -> list[tuple[str, str]]:
         """What identifies a record's group, as SQL, with the names of its columns."""
-        columns = self.computed or [quoted([one]) for one in (self.group, *self.within)]
+        columns = self.computed or [quoted([name]) for name in (self.group, *self.within)]
         return [(layout.group(at), column) for at, column in enumerate(columns)]
 
     @property

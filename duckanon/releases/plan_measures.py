@@ -35,7 +35,7 @@ class Measures:
     @property
     def all(self) -> list[Measure]:
         """In the order in which the question has them."""
-        single = [one for one in (self.records,) if one is not None]
+        single = [records for records in (self.records,) if records is not None]
         counted = [*single, *self.parts.values(), *self.units.values(), *self.different.values()]
         return [*counted, *self.sums.values(), *self.quantiles.values()]
 
@@ -55,7 +55,7 @@ class PlannedMeasures(PlannedConditions):
             if one.name == "quantile" and one.place is not None:
                 places.setdefault(self._of(one).identity, set()).add(one.place)
         known = {quantity.identity: quantity for quantity in self._measured_quantities}
-        found = Measures(
+        measures = Measures(
             records=Records() if counted and not self._summed else None,
             parts={where: Records(sql) for (_, where), sql in own["records"].items() if where},
             units={where: Units(self._few_cells, sql) for (_, where), sql in own["units"].items()},
@@ -69,13 +69,13 @@ class PlannedMeasures(PlannedConditions):
                 for at, (of, squares) in enumerate(sorted(self._summed.items()))
             },
             quantiles={
-                of: Quantiles(known[of].number(quantiles=True), tuple(str(one) for one in sorted(at)))
+                of: Quantiles(known[of].number(quantiles=True), tuple(str(number) for number in sorted(at)))
                 for of, at in sorted(places.items())
             },
         )
-        if not all(one.adds_up for one in found.all):
+        if not all(measure.adds_up for measure in measures.all):
             self._check_single()
-        return found
+        return measures
 
     @property
     def _counts_beside(self) -> bool:
@@ -88,7 +88,7 @@ class PlannedMeasures(PlannedConditions):
         found = {
             (column, where): all_of(self._context, self._table, where) if where else None for column, where in asked
         }
-        return dict(sorted(found.items(), key=lambda one: (one[0][0], one[1] or "")))
+        return dict(sorted(found.items(), key=lambda item: (item[0][0], item[1] or "")))
 
     @property
     def _few_cells(self) -> int | None:
@@ -101,7 +101,7 @@ class PlannedMeasures(PlannedConditions):
     def _different(self, column: str) -> Different:
         """The measure of a column's different values. Raises NotTotal for types that are not compared."""
         scalar(Column(0, column), self._types, self._context.today)
-        stored = {fold(one): one for one in self._context.columns(self._table)}
+        stored = {fold(column): column for column in self._context.columns(self._table)}
         return Different(stored[column])
 
     def _check_single(self) -> None:
@@ -119,7 +119,7 @@ class PlannedMeasures(PlannedConditions):
     def _first_that_does_not_add_up(self) -> Node:
         """Of the aggregates as they are written."""
         both = zip(self._statistics, self._grouped.aggregates, strict=True)
-        return next(node for one, node in both if one.name in ("units", "different", "quantile"))
+        return next(node for statistic, node in both if statistic.name in ("units", "different", "quantile"))
 
     @cached_property
     def question(self) -> AggregatesQuestion:

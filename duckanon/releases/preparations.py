@@ -51,15 +51,17 @@ class PreparationQuestion(PaidQuestion):
     @property
     def resolved(self) -> dict[str, Any]:
         """Not how it is planned, which follows from the rest: a later version may plan it better."""
-        found = {name: one for name, one in super().resolved.items() if name not in ("design", "epsilon", "looked_up")}
-        found["keys"] = [key.resolved for key in self.keys]
+        values = {
+            name: value for name, value in super().resolved.items() if name not in ("design", "epsilon", "looked_up")
+        }
+        values["keys"] = [key.resolved for key in self.keys]
         if self.looked_up:
-            found["looked_up"] = [one.resolved for one in self.looked_up]
-        return found | {"tables": self.design.tables}
+            values["looked_up"] = [lookup.resolved for lookup in self.looked_up]
+        return values | {"tables": self.design.tables}
 
     @property
     def looks_up(self) -> tuple[OpenRows, ...]:
-        return tuple(values for one in self.looked_up for values in one.contents)
+        return tuple(values for lookup in self.looked_up for values in lookup.contents)
 
     @property
     def records(self) -> str:
@@ -112,7 +114,7 @@ class PreparationQuestion(PaidQuestion):
 
     @property
     def beside(self) -> tuple[tuple[Location, int], ...]:
-        chains = (step for one in self.looked_up for step in one.look_up.chain)
+        chains = (step for lookup in self.looked_up for step in lookup.look_up.chain)
         return tuple(dict.fromkeys((step.location, step.version) for step in chains if step.version is not None))
 
     @property
@@ -141,15 +143,15 @@ class FollowingQuestion(AggregatesQuestion):
     @property
     def resolved(self) -> dict[str, Any]:
         """Of one draw: what was dropped and bought again is another one."""
-        found = {name: one for name, one in super().resolved.items() if name not in ("looked_up", "of_keys")}
-        found |= {"of_keys": self.of_keys} if self.of_keys else {}
-        digests = {"looked_up": [one.digest for one in self.looked_up]} if self.looked_up else {}
-        return found | digests | {"preparation": [self.preparation.key, self.preparation.number]}
+        values = {name: value for name, value in super().resolved.items() if name not in ("looked_up", "of_keys")}
+        values |= {"of_keys": self.of_keys} if self.of_keys else {}
+        digests = {"looked_up": [lookup.digest for lookup in self.looked_up]} if self.looked_up else {}
+        return values | digests | {"preparation": [self.preparation.key, self.preparation.number]}
 
     @property
     def looks_up(self) -> tuple[OpenRows, ...]:
         """Its keys' values are those of open tables as they were."""
-        return tuple(values for one in self.looked_up for values in one.contents)
+        return tuple(values for lookup in self.looked_up for values in lookup.contents)
 
     @property
     def follows(self) -> date:
@@ -173,7 +175,7 @@ class FollowingQuestion(AggregatesQuestion):
         number = getattr(measure, "number", None)
         if number is None or number.column in self.of_keys:
             return self.table
-        columns = [one.column for one in self.preparation.design.numbers]
+        columns = [number.column for number in self.preparation.design.numbers]
         return (*self.table, len(self.preparation.design.keys) + columns.index(number.column))
 
     def axis(self, number: Number) -> int:
@@ -192,8 +194,8 @@ class FollowingQuestion(AggregatesQuestion):
         return [*super().columns, PLACE]
 
     def types(self, cells: Mapping[str, str]) -> dict[str, str]:
-        numbers = [name for at, (one, _) in enumerate(self.measures) for name in one.columns(at).values()]
-        return {**{one: cells[one] for one in self.form.cell}, **dict.fromkeys(numbers, "DOUBLE"), PLACE: "BIGINT"}
+        numbers = [name for at, (measure, _) in enumerate(self.measures) for name in measure.columns(at).values()]
+        return {**{text: cells[text] for text in self.form.cell}, **dict.fromkeys(numbers, "DOUBLE"), PLACE: "BIGINT"}
 
     @cached_property
     def purchase(self) -> Purchase:

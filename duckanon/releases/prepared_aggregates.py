@@ -139,18 +139,18 @@ def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
     """
     grouped = context.grouped(query, place)
     block = context.shown(grouped, place)
-    if len(block.sources) == 1 and not any(has(one, Nested) for one in block.expressions()):
+    if len(block.sources) == 1 and not any(has(expression, Nested) for expression in block.expressions()):
         core, relation = local(context, block, asks_nothing)
-        found = context.aggregates(core)
+        aggregates = context.aggregates(core)
         if relation is not None:
             raise NotOffered(_OF_SEVERAL)
-        if not context.releases.prepared(found.table):
+        if not context.releases.prepared(aggregates.table):
             raise _NothingPrepared(OTHERWISE)
-        return [Asked(grouped, found, LookingUp(core, found.table, found.table))]
+        return [Asked(grouped, aggregates, LookingUp(core, aggregates.table, aggregates.table))]
     readings, refused = [], NotOffered(OTHERWISE)
-    for one in counted_sources(context, block):
+    for counted_source in counted_sources(context, block):
         try:
-            read = looking_up(context, block, one)
+            read = looking_up(context, block, counted_source)
             readings.append(Asked(grouped, context.aggregates(read.block), read))
         except NotOffered as no:
             refused = no
@@ -244,22 +244,22 @@ def _tables(context: RuleContext, asked: Asked, preparation: Preparation) -> lis
     of these are outside of the domains count in the others alone. Where it is only asked which tables would do, no
     number gets a table with more keys than one of the numbers needs.
     """
-    found: list[Parts] = []
+    parts: list[Parts] = []
     refused: Exception = NotOffered(OTHERWISE)
     try:
         whole = _most_exact_plan(context, asked, preparation)
-        found.append([(asked.places, whole)])
+        parts.append([(asked.places, whole)])
     except REFUSALS as no:
         refused = no
     few = 1 < len(asked.places) <= _MOST_NUMBERS
-    if few and (not found or whole.open_ended or not preparation.design.measured):
+    if few and (not parts or whole.open_ended or not preparation.design.measured):
         try:
-            found.insert(0, _parts(context, asked, preparation))
+            parts.insert(0, _parts(context, asked, preparation))
         except REFUSALS as no:
             refused = no
-    if not found:
+    if not parts:
         raise refused
-    return found
+    return parts
 
 
 def _parts(context: RuleContext, asked: Asked, preparation: Preparation) -> list[tuple[tuple[int, ...], Prepared]]:
@@ -290,15 +290,21 @@ def _least(context: RuleContext, asked: Asked, preparation: Preparation) -> Iter
             yield places, together
 
 
-def _joined(context: RuleContext, asked: Asked, one: Prepared, other: Prepared) -> Prepared | None:
+def _joined(context: RuleContext, asked: Asked, prepared: Prepared, other: Prepared) -> Prepared | None:
     """The plan for the numbers of two plans together; None where they are not to be told so. asked: them."""
     try:
-        found = _most_exact_plan(context, asked, one.asked_of)
+        most_exact_plan = _most_exact_plan(context, asked, prepared.asked_of)
     except REFUSALS:
         return None
-    if not one.asked_of.design.measured:
-        return found if found.question.keys in (one.question.keys, other.question.keys) else None
-    return found if found.open_ended.keys() == one.open_ended.keys() == other.open_ended.keys() else None
+    if not prepared.asked_of.design.measured:
+        return (
+            most_exact_plan if most_exact_plan.question.keys in (prepared.question.keys, other.question.keys) else None
+        )
+    return (
+        most_exact_plan
+        if most_exact_plan.open_ended.keys() == prepared.open_ended.keys() == other.open_ended.keys()
+        else None
+    )
 
 
 def _most_exact_plan(context: RuleContext, asked: Asked, preparation: Preparation) -> Prepared:
@@ -338,7 +344,7 @@ def _side_by_side(grouped: Grouped, parts: Parts, start: int = 0) -> SideBySide:
 
 
 def _over(context: RuleContext, asked: Asked, plans: Sequence[Prepared], answers: SideBySide | SetBySet) -> Following:
-    stored = {fold(one): one for one in context.columns(asked.found.table)}
+    stored = {fold(column): column for column in context.columns(asked.found.table)}
     query = asked.grouped.over(answers.over, lambda name: stored.get(fold(name), name))
     return Following(query, asked.read.name, plans, answers)
 
@@ -384,11 +390,11 @@ def _beside(context: RuleContext, preparation: Preparation, read: LookingUp, tab
 
 def _numbers(columns: Columns, names: Sequence[str]) -> list[Number]:
     """Those of some columns that are numbers with bounds which a sum can have."""
-    found = []
+    numbers = []
     for name in names:
         with suppress(NotOffered):
-            found.append(columns.number(name, MOST_STEPS))
-    return found
+            numbers.append(columns.number(name, MOST_STEPS))
+    return numbers
 
 
 class Prepared(ByKeys):
@@ -422,7 +428,7 @@ class Prepared(ByKeys):
             raise NotOffered(OTHERWISE)
         if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
             raise NotOffered(OTHERWISE)
-        summed = {fold(one.number.column) for one in self._measures.sums.values()}
+        summed = {fold(total.number.column) for total in self._measures.sums.values()}
         if not self._by_keys and {fold(base.column) for base in self._bases} & summed:
             # Of one value or some of them the sum follows from their numbers.
             raise NotOffered(OTHERWISE)
@@ -530,7 +536,7 @@ class Prepared(ByKeys):
 
         None where it is something else.
         """
-        used = {one for one in walk(operand) if isinstance(one, Column)}
+        used = {node for node in walk(operand) if isinstance(node, Column)}
         of = self._number(*used) if len(used) == 1 else None
         if of is None:
             return None
@@ -565,20 +571,20 @@ class Prepared(ByKeys):
     def _added_up(self) -> frozenset[str]:
         return frozenset(map(fold, self._of_keys))
 
-    def _wanted(self, one: Statistic) -> Wanted:
+    def _wanted(self, statistic: Statistic) -> Wanted:
         """What a statistic is of. Raises NotOffered for one that does not follow."""
-        if one.name == "records":
-            return Wanted(*self._part(one.where))
-        if one.name == "share":
-            return share(self._part(one.where | one.of), self._part(one.of))
-        of = one.operand
-        if one.name not in ("sum", "avg") or of is None:
+        if statistic.name == "records":
+            return Wanted(*self._part(statistic.where))
+        if statistic.name == "share":
+            return share(self._part(statistic.where | statistic.of), self._part(statistic.of))
+        of = statistic.operand
+        if statistic.name not in ("sum", "avg") or of is None:
             raise NotOffered(OTHERWISE)
         number = self._number(of) if isinstance(of, Column) else None
         found = self._computed(of) if not isinstance(of, Column) else None if number is None else Wanted(number)
         if found is None or found.number is None:
             raise NotOffered(OTHERWISE)
-        known, part = self._part(one.where)
+        known, part = self._part(statistic.where)
         if known is not None and (known.column, part, found.missing) != (found.number.column, VALUES, None):
             # Of some values of the number: of those with a value all are summed anyway.
             raise NotOffered(OTHERWISE)
@@ -633,9 +639,9 @@ class Prepared(ByKeys):
         """The places of the cells that a row adds up, as SQL."""
         return f"list({answer_column(PLACE)}){self._filtered(*wheres)}"
 
-    def _follows(self, one: Statistic, node: Node) -> Told:
-        asked = self._wanted(one)
-        number, where = asked.number, one.where - self._of_records(one.where)
+    def _follows(self, statistic: Statistic, node: Node) -> Told:
+        asked = self._wanted(statistic)
+        number, where = asked.number, statistic.where - self._of_records(statistic.where)
         if number is None:
             assert self._measures.records is not None
             measure: Measure = self._measures.records
@@ -644,15 +650,17 @@ class Prepared(ByKeys):
         if asked.whole is not None:
             # How far noise moves it is asked of `noise`, by the cells that are added up.
             above, below = (self._counted(measure, which, _BY_CELLS) for which in (asked.part, asked.whole))
-            return PreparedShare(one, node, self, below, above, self, measure, (asked.part, asked.whole))
-        if one.name == "records":
+            return PreparedShare(statistic, node, self, below, above, self, measure, (asked.part, asked.whole))
+        if statistic.name == "records":
             moved = self.noise(measure, asked.part.weights, where)
             counted = self._counted(measure, asked.part, moved)
-            return PreparedCount(one, node, self, counted, where, moved, self, measure, asked.part)
+            return PreparedCount(statistic, node, self, counted, where, moved, self, measure, asked.part)
         assert isinstance(measure, Sums)
         measured: Measured[Sums] = Measured(measure, self._measures.all.index(measure), _BY_CELLS)
-        told = PreparedSum if one.name == "sum" else PreparedMean
-        return told(replace(one, where=where), node, self, measured, self._type(measure.number), self, asked.missing)
+        told = PreparedSum if statistic.name == "sum" else PreparedMean
+        return told(
+            replace(statistic, where=where), node, self, measured, self._type(measure.number), self, asked.missing
+        )
 
     def _counted(self, measure: Measure, part: PartOf, moved: Any) -> Counted:
         """What counts the records of a part of a measure. moved: by its noise."""
@@ -686,7 +694,7 @@ class Prepared(ByKeys):
         if not self._is_grouped:
             return tuple(np.array(self._cells.column(PLACE))[:, None])
         met = np.ones(len(self._cells), dtype=bool)
-        for one in {one for where in wheres for one in where if self._is_of_keys(one)}:
+        for one in {condition for where in wheres for condition in where if self._is_of_keys(condition)}:
             column = self._cells.column(layout.key(self._cells_by.index(self._key_conditions[one])))
             met &= np.array(column.fill_null(False))
         codes = np.zeros(len(self._cells), dtype=np.int64)
@@ -712,10 +720,10 @@ class Prepared(ByKeys):
 
     @property
     def _rounded_told(self) -> str:
-        numbers = [one.number for one in self._measures.sums.values()]
+        numbers = [total.number for total in self._measures.sums.values()]
         found = [number for number in numbers if rounding(number, self._type(number))]
-        told = ", ".join(f"{one.column} to steps of {abs(float(Fraction(one.step))):.6g}" for one in found)
-        return f" Values are rounded: {told}." if told else ""
+        text = ", ".join(f"{one.column} to steps of {abs(float(Fraction(one.step))):.6g}" for one in found)
+        return f" Values are rounded: {text}." if text else ""
 
     @property
     def _split_told(self) -> str:

@@ -30,13 +30,13 @@ def noise_of(known: Preparation, table: Table, axis: int = 0, ways: Sequence[flo
     if not known.design.measured:
         # It is only asked which tables would do.
         return PreparedForm("", None)
-    found = Noise.of(known.design.plan.variances, table, known.rows)
+    noise = Noise.of(known.design.plan.variances, table, known.rows)
     factor, is_whole = known.design.factor(known.rows), known.design.is_whole
-    text = f"{_written(found.sizes)};{_written(found.residuals)};{factor!r};{int(is_whole)}"
+    text = f"{_written(noise.sizes)};{_written(noise.residuals)};{factor!r};{int(is_whole)}"
     along = Along(axis, np.array(ways, dtype=np.float64)) if ways else None
     if along is not None:
         text += f";{axis};{' '.join(map(repr, along.ways.tolist()))}"
-    return PreparedForm(text, Widths(found, factor, is_whole, along))
+    return PreparedForm(text, Widths(noise, factor, is_whole, along))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PreparedNoise:
     def width(self, cells: int = 1) -> Fraction:  # noqa: ARG002 # a row's cells are known
         """How far 95 % are from the truth at most in a row of all keys."""
         widths = self.form.widths
-        rows = {widths.alike(one): one for one in self.rows or ()}
+        rows = {widths.alike(row): row for row in self.rows or ()}
         return Fraction(max((widths.width(widths.of(row, self.each)) for row in rows.values()), default=0))
 
     def records(self, cells: int = 1) -> int:
@@ -86,10 +86,10 @@ class Quotients:
         if self.above.rows is None or self.below.rows is None:
             return None
         widths, pairs = self.above.form.widths, zip(self.above.rows, self.below.rows, strict=True)
-        known = {self._alike(one, other): (one, other) for one, other in pairs}
+        known = {self._alike(value, other): (value, other) for value, other in pairs}
         found = (
-            widths.most(widths.of(one, self.above.each), widths.of(other, self.below.each))
-            for one, other in known.values()
+            widths.most(widths.of(value, self.above.each), widths.of(other, self.below.each))
+            for value, other in known.values()
         )
         return max(found, default=0.0)
 
@@ -106,4 +106,6 @@ class Quotients:
 
 
 def _written(numbers: Sequence[float]) -> str:
-    return " ".join(f"{one:g}" if one == int(one) and abs(one) < 10**6 else repr(one) for one in numbers)
+    return " ".join(
+        f"{number:g}" if number == int(number) and abs(number) < 10**6 else repr(number) for number in numbers
+    )

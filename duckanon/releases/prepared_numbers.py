@@ -62,7 +62,7 @@ def _line(expr: Expr) -> Line | None:
             return Line(Fraction(0), Fraction(value), Fraction(value))
         case Cast(operand, kind) if kind.upper() == "DOUBLE":
             return _line(operand)
-        case Cast() if not any(isinstance(one, Column) for one in walk(expr)):
+        case Cast() if not any(isinstance(node, Column) for node in walk(expr)):
             return _constant(expr)
         case Negative(operand):
             return _combined("-", Line(Fraction(0), Fraction(0), Fraction(0)), _line(operand))
@@ -71,22 +71,22 @@ def _line(expr: Expr) -> Line | None:
         case Coalesce((operand, otherwise)):
             return _or_else(_line(operand), _line(otherwise))
         case Case((Branch(condition, value),), default):
-            told = presence(frozenset([condition]))
-            if told is None:
+            columns = presence(frozenset([condition]))
+            if columns is None:
                 return None
-            there, otherwise = (value, default) if told[1] is VALUES else (default, value)
+            there, otherwise = (value, default) if columns[1] is VALUES else (default, value)
             return _or_else(_line(there), _line(otherwise))
     return None
 
 
 def _constant(expr: Expr) -> Line | None:
     try:
-        found = folded(expr)
+        value = folded(expr)
     except NotTotal:
         return None
-    if found is None or not isinstance(found.value, Fraction):
+    if value is None or not isinstance(value.value, Fraction):
         return None
-    return Line(Fraction(0), found.value, found.value)
+    return Line(Fraction(0), value.value, value.value)
 
 
 def _or_else(line: Line | None, otherwise: Line | None) -> Line | None:

@@ -58,23 +58,27 @@ def always_holds(condition: Expr) -> bool:
     return False
 
 
-def of_each(found: Aggregates, numbers: frozenset[str]) -> Aggregates:
+def of_each(aggregates: Aggregates, numbers: frozenset[str]) -> Aggregates:
     """What is asked, with the conditions of WHERE on whether a number has a value as conditions of each statistic.
 
     numbers: the folded columns that are such numbers.
     """
-    said = {one for one in found.filter if (told := presence(frozenset([one]))) and told[0].name in numbers}
+    said = {
+        expression
+        for expression in aggregates.filter
+        if (columns := presence(frozenset([expression]))) and columns[0].name in numbers
+    }
     if not said:
-        return found
+        return aggregates
     statistics = (
         replace(
             statistic,
             where=statistic.where | said,
             of=statistic.of | said if statistic.name == "share" else statistic.of,
         )
-        for statistic in found.statistics
+        for statistic in aggregates.statistics
     )
-    return replace(found, filter=found.filter - said, statistics=tuple(statistics))
+    return replace(aggregates, filter=aggregates.filter - said, statistics=tuple(statistics))
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Wanted:
 
 def share(part: tuple[Number | None, PartOf], whole: tuple[Number | None, PartOf]) -> Wanted:
     """A share of counts. Raises NotOffered where these are of two numbers."""
-    numbers = {one for one, _ in (part, whole) if one is not None}
+    numbers = {number for number, _ in (part, whole) if number is not None}
     if len(numbers) > 1:
         raise NotOffered(_MIXED)
     number = next(iter(numbers), None)

@@ -67,7 +67,7 @@ class PreparedShare(Share):
 
     @property
     def _both(self) -> Quotients:
-        part, whole = (one.weights for one in self.parts)
+        part, whole = (part.weights for part in self.parts)
         return Quotients(
             self.prepared.noise(self.measure, part, self.asked.where, self.asked.of),
             self.prepared.noise(self.measure, whole, self.asked.of),
@@ -99,9 +99,9 @@ class PreparedSum(Sum):
         moved = dict.fromkeys((-self.error, self.error))
         return [
             self.prepared.noise(
-                self.found.measure, (low + one, high + one, self.missing or Fraction(0)), self.asked.where
+                self.found.measure, (low + number, high + number, self.missing or Fraction(0)), self.asked.where
             )
-            for one in moved
+            for number in moved
         ]
 
     @property
@@ -129,8 +129,8 @@ class PreparedMean(Mean):
     @property
     def _values(self) -> list[Fraction]:
         """What a record of each part counts as: of what falls as its column grows, the first is the largest."""
-        found = [self._least, self.found.measure.number.high]
-        return found if self.missing is None else [*found, self.missing]
+        numbers = [self._least, self.found.measure.number.high]
+        return numbers if self.missing is None else [*numbers, self.missing]
 
     @property
     def _range(self) -> tuple[Fraction, Fraction]:
@@ -143,7 +143,7 @@ class PreparedMean(Mean):
         none = [Fraction(0)] * (3 - len(self._values))
         up, counted = [(value - start) / reach for value in self._values], [Fraction(1)] * len(self._values)
         return Quotients(
-            *(self.prepared.noise(self.found.measure, (*one, *none), self.asked.where) for one in (up, counted))
+            *(self.prepared.noise(self.found.measure, (*numbers, *none), self.asked.where) for numbers in (up, counted))
         )
 
     def end(self, side: str) -> str:
@@ -188,8 +188,11 @@ def divided(above: Told, below: Told, rows: Rows) -> Interval | None:
     is_part = below.part is ALL or (below.part, below.measure) == (above.part, above.measure)
     if not is_part:
         return None
-    part, of = (rows.added(at, one.by.sql(one.cells, one.where)) for at, one in enumerate((above, below)))
-    places = [_gathered(rows, at, one.moved.places) for at, one in enumerate((above, below))]
+    part, of = (
+        rows.added(at, prepared_count.by.sql(prepared_count.cells, prepared_count.where))
+        for at, prepared_count in enumerate((above, below))
+    )
+    places = [_gathered(rows, at, prepared_count.moved.places) for at, prepared_count in enumerate((above, below))]
     both = Quotients(above.moved, below.by_parts_of(above.measure))
     return PreparedBetween(part, of, f"{of} >= 1", factor, both=both, places=places)
 
@@ -209,9 +212,9 @@ def _mean(above: PreparedSum, below: PreparedCount, factor: Fraction) -> Interva
     return Multiplied(mean, factor)
 
 
-def _are_of_one(one: Sums, other: Measure) -> bool:
+def _are_of_one(sums: Sums, other: Measure) -> bool:
     """Whether two measures are of the values of one column."""
-    return isinstance(other, Sums) and other.number.column == one.number.column
+    return isinstance(other, Sums) and other.number.column == sums.number.column
 
 
 def _gathered(rows: Rows, side: int, places: str) -> str:

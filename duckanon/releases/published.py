@@ -55,8 +55,8 @@ def answer(conditionals: Sequence[Conditional], publications: Sequence[Publicati
             continue
         if publication.kind == "counts" and publication.exact:
             return _from_counts(conditionals, publication, database)
-        given = {fold(one) for one in publication.given}
-        if publication.kind == "shares" and publication.exact and given <= set(rows):
+        folds = {fold(name) for name in publication.given}
+        if publication.kind == "shares" and publication.exact and folds <= set(rows):
             return _from_shares(conditionals, publication, database)
         if publication.kind == "shares" and _is_as_rounded(conditionals, rows, keys, publication):
             return _as_rounded(conditionals, publication, database)
@@ -68,8 +68,8 @@ def count_columns(context: RuleContext, found: Counts, node: Node, source: str) 
     if any(role.what == "derived" for role in found.columns):
         return None
     shown = [
-        f"{_shown(found, role, given)} AS {quoted([name])}"
-        for role, name, given in zip(
+        f"{_shown(found, role, written_column)} AS {quoted([name])}"
+        for role, name, written_column in zip(
             found.columns,
             context.names(found.table, node, found.columns),
             written_columns(node, found.columns),
@@ -79,10 +79,10 @@ def count_columns(context: RuleContext, found: Counts, node: Node, source: str) 
     return sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}", read=DIALECT)
 
 
-def _shown(found: Counts, role: Role, given: Node | None) -> str:
+def _shown(found: Counts, role: Role, node: Node | None) -> str:
     if role.what == "key" and role.expr is not None:
         return f"k{found.keys.index(role.expr)}"
-    kind = type_of_count(given)
+    kind = type_of_count(node)
     return "n" if kind == "BIGINT" else f"CAST(n AS {kind})"
 
 
@@ -131,29 +131,33 @@ def suggestion(
         return None
     conditions = [condition for conditional in conditionals for condition in (*conditional.of, *conditional.event)]
     spelled = {fold(column): column for column in columns}
-    given = [spelled.get(row, row) for row in rows]
-    variables = [spelled.get(one, one) for one in dict.fromkeys([*keys, *_names(conditions)]) if one not in rows]
+    texts = [spelled.get(row, row) for row in rows]
+    variables = [spelled.get(key, key) for key in dict.fromkeys([*keys, *_names(conditions)]) if key not in rows]
     if not variables:
         # Within a row all shares are 1 or 0: they follow from counts of the rows.
-        given, variables = [], given
+        texts, variables = [], texts
     places = {conditional.decimals for conditional in conditionals}
-    digits = next(iter(places)) if len(places) == 1 and not conditions and given else None
-    value = _free("share" if given else "n", spelled)
-    name = _free("_".join(filter(str.isidentifier, [label.rpartition(".")[2], "by", *given, *variables])), taken)
-    number = "count(*)" + (f" / sum(count(*)) OVER (PARTITION BY {_list(given)})" if given else "")
+    digits = next(iter(places)) if len(places) == 1 and not conditions and texts else None
+    value = _free("share" if texts else "n", spelled)
+    name = _free("_".join(filter(str.isidentifier, [label.rpartition(".")[2], "by", *texts, *variables])), taken)
+    number = "count(*)" + (f" / sum(count(*)) OVER (PARTITION BY {_list(texts)})" if texts else "")
     number = number if digits is None else f"round({number}, {digits})"
-    by = _list([*given, *variables])
+    by = _list([*texts, *variables])
     return (
         f"CREATE TABLE {name} AS SELECT {by}, {number} AS {value} FROM {label} GROUP BY {by}; "
         f"SELECT publish({literal(name)}, of := {literal(label)}, variables := {literals(variables)}"
-        f"{f', given := {literals(given)}' if given else ''}, value := {literal(value)}"
+        f"{f', given := {literals(texts)}' if texts else ''}, value := {literal(value)}"
         f"{'' if digits is None else f', digits := {digits}'})"
     )
 
 
 def columns_of(conditionals: Sequence[Conditional]) -> set[str]:
     """Every column on which shares depend, folded."""
-    exprs = [one for found in conditionals for one in (*found.rows, *found.cols, *found.of, *found.event)]
+    exprs = [
+        row
+        for conditional in conditionals
+        for row in (*conditional.rows, *conditional.cols, *conditional.of, *conditional.event)
+    ]
     return set(_names(exprs))
 
 
@@ -169,40 +173,40 @@ def _newest(found: Found, publications: Sequence[Publication], database: str) ->
         and publication.kind != "records"
         and TableName(fold(database), fold(publication.of.schema or ""), fold(publication.of.name)) == found.table
     ]
-    return sorted(own, key=lambda one: one.number, reverse=True)
+    return sorted(own, key=lambda item: item.number, reverse=True)
 
 
-def _is_one_table(found: Found) -> bool:
-    return len(found.sources) == 1 and isinstance(found.sources[0].relation, Table)
+def _is_one_table(conditional: Found) -> bool:
+    return len(conditional.sources) == 1 and isinstance(conditional.sources[0].relation, Table)
 
 
-def _is_form(found: Conditional, rows: Sequence[str]) -> bool:
+def _is_form(conditional: Conditional, rows: Sequence[str]) -> bool:
     """Whether these are shares of records within `rows`, filtered by the rows' columns, and rounded to decimals."""
-    own = _columns(found.rows)
-    places = found.decimals
+    own = _columns(conditional.rows)
+    places = conditional.decimals
     return (
-        found.weight is None
+        conditional.weight is None
         and own is not None
         and set(own) == set(rows)
-        and all(map(_is_plain, (*found.filter, *found.kept, *found.of, *found.event)))
-        and set(_names((*found.filter, *found.kept))) <= set(rows)
+        and all(map(_is_plain, (*conditional.filter, *conditional.kept, *conditional.of, *conditional.event)))
+        and set(_names((*conditional.filter, *conditional.kept))) <= set(rows)
         and (places is None or 0 <= places <= _MOST_DIGITS)
     )
 
 
 def _columns(exprs: Sequence[Expr]) -> list[str] | None:
     """The names of plain columns; None if one of them is something else."""
-    found = [expr.name for expr in exprs if isinstance(expr, Column)]
-    return found if len(found) == len(exprs) else None
+    names = [expr.name for expr in exprs if isinstance(expr, Column)]
+    return names if len(names) == len(exprs) else None
 
 
 def _names(conditions: Iterable[Expr]) -> list[str]:
     ordered = sorted(conditions, key=Renderer().text)
-    return [part.name for one in ordered for part in walk(one) if isinstance(part, Column)]
+    return [part.name for expression in ordered for part in walk(expression) if isinstance(part, Column)]
 
 
 def _is_plain(condition: Expr) -> bool:
-    return not any(isinstance(one, Nested | Aggregate | Window | Star | Unclear) for one in walk(condition))
+    return not any(isinstance(node, Nested | Aggregate | Window | Star | Unclear) for node in walk(condition))
 
 
 def _are_total(conditions: Iterable[Expr], publication: Publication) -> bool:
@@ -212,14 +216,14 @@ def _are_total(conditions: Iterable[Expr], publication: Publication) -> bool:
 
 def _cells_by(publication: Publication) -> list[str]:
     """The columns that identify a publication's cells, folded."""
-    return [fold(one) for one in (*publication.given, *publication.variables)]
+    return [fold(variable) for variable in (*publication.given, *publication.variables)]
 
 
 def _is_as_rounded(
     conditionals: Sequence[Conditional], rows: Sequence[str], keys: Sequence[str], publication: Publication
 ) -> bool:
     """Whether rounded shares are asked for exactly as they were published: sums of them would be wrong."""
-    whole = set(rows) == {fold(one) for one in publication.given} and set(keys) == set(_cells_by(publication))
+    whole = set(rows) == {fold(name) for name in publication.given} and set(keys) == set(_cells_by(publication))
     return whole and all(
         not conditional.of and not conditional.event and conditional.decimals == publication.digits
         for conditional in conditionals
@@ -246,7 +250,7 @@ def _from_counts(conditionals: Sequence[Conditional], publication: Publication, 
 
 def _from_shares(conditionals: Sequence[Conditional], publication: Publication, database: str) -> str:
     value = f'CAST("duckanon.row".{quoted([publication.value or ""])} AS DOUBLE)'
-    within = {fold(one) for one in publication.given} == set(_columns(conditionals[0].rows) or ())
+    within = {fold(name) for name in publication.given} == set(_columns(conditionals[0].rows) or ())
 
     def total(conditions: frozenset[Expr]) -> str:
         only = _only(conditions)
@@ -306,22 +310,22 @@ def _query(
     return f"SELECT {', '.join([*own, *shown])} FROM ({summed}) ORDER BY ALL ASC NULLS LAST"
 
 
-def _quotient(found: Conditional, above: str, below: str) -> str:
+def _quotient(conditional: Conditional, above: str, below: str) -> str:
     """A share of two counts in SQL: exact, or rounded half upwards."""
-    scale, places = Fraction(found.scale), found.decimals
+    scale, places = Fraction(conditional.scale), conditional.decimals
     count, total = f"CAST({above} AS HUGEINT)", f"CAST({below} AS HUGEINT)"
     if places is None:
         return f"CAST({count} * {scale.numerator} AS DOUBLE) / nullif(CAST({total} * {scale.denominator} AS DOUBLE), 0)"
-    return _moved(f"({count} * {2 * 10**places} + {total}) // nullif(2 * {total}, 0)", found.digits or 0)
+    return _moved(f"({count} * {2 * 10**places} + {total}) // nullif(2 * {total}, 0)", conditional.digits or 0)
 
 
-def _rescaled(found: Conditional, share: str) -> str:
+def _rescaled(conditional: Conditional, share: str) -> str:
     """A share that is a DOUBLE, with the scale and rounding that are asked for."""
-    scale, places = Fraction(found.scale), found.decimals
+    scale, places = Fraction(conditional.scale), conditional.decimals
     if places is None:
         return share if scale == 1 else f"({share}) * {scale.numerator} / CAST({scale.denominator} AS DOUBLE)"
     units = f"CAST(round(({share}) * {_SHARP}) AS HUGEINT)"
-    return _moved(f"({units} * {2 * 10**places} + {_SHARP}) // {2 * _SHARP}", found.digits or 0)
+    return _moved(f"({units} * {2 * 10**places} + {_SHARP}) // {2 * _SHARP}", conditional.digits or 0)
 
 
 def _moved(whole: str, digits: int) -> str:
@@ -343,7 +347,7 @@ def _only(conditions: frozenset[Expr]) -> str:
 
 def _all_of(conditions: Iterable[Expr]) -> str:
     write = Renderer()
-    return " AND ".join(sorted(f"({write.text(one)})" for one in conditions))
+    return " AND ".join(sorted(f"({write.text(condition)})" for condition in conditions))
 
 
 # --- text for people --------------------------------------------------------------------------------------------------
@@ -351,11 +355,11 @@ def _all_of(conditions: Iterable[Expr]) -> str:
 
 def _free(name: str, taken: Iterable[str]) -> str:
     """The name, or the name with a number, so that it is not taken."""
-    used, found, number = {fold(one) for one in taken}, name, 1
-    while fold(found) in used:
+    used, text, number = {fold(name) for name in taken}, name, 1
+    while fold(text) in used:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        text = f"{name}_{number}"
+    return text
 
 
 def _list(names: Sequence[str]) -> str:

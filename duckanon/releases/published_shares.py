@@ -37,7 +37,7 @@ def are_followed(conditionals: Sequence[Conditional]) -> bool:
         )
         and all(role.what in ("key", "share") for role in first.columns)
         and len({role.name for role in shown}) == len(shown) == len(conditionals)
-        and all(isinstance(one, Column) for one in (*first.rows, *first.cols))
+        and all(isinstance(row, Column) for row in (*first.rows, *first.cols))
         and all(
             conditional.decimals is None or 0 <= conditional.decimals <= _MOST_DIGITS for conditional in conditionals
         )
@@ -61,7 +61,7 @@ def share_columns(context: RuleContext, conditionals: Sequence[Conditional], nod
     if not isinstance(node, exp.Select) or (distinct and distinct.args.get("on")):
         return None
     rows = {row.name for row in first.rows if isinstance(row, Column)}
-    named = {one: Column(0, f"k{at}") for at, one in enumerate([*first.rows, *first.cols])}
+    named = {row: Column(0, f"k{at}") for at, row in enumerate([*first.rows, *first.cols])}
     write, at, shown = Renderer(), 0, []
     for role, name in zip(first.columns, context.names(first.table, node, first.columns), strict=True):
         assert role.expr is not None
@@ -72,7 +72,11 @@ def share_columns(context: RuleContext, conditionals: Sequence[Conditional], nod
             expr = rebuilt(role.expr, lambda one, inner=inner, share=share: share if one == inner else None)  # type: ignore[misc]
             at += 1
         shown.append(f"{write.text(expr)} AS {quoted([name])}")
-    around = [one for one in sorted((*first.filter, *first.kept), key=write.text) if columns_of(one) <= rows]
+    around = [
+        expression
+        for expression in sorted((*first.filter, *first.kept), key=write.text)
+        if columns_of(expression) <= rows
+    ]
     kept = [f"({write.text(rebuilt(one, named.get))})" for one in around]
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
     replacement = sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}{where}", read=DIALECT)
@@ -86,13 +90,13 @@ def share_columns(context: RuleContext, conditionals: Sequence[Conditional], nod
     return replacement
 
 
-def _is_followed(found: Conditional, role: Role) -> bool:
+def _is_followed(conditional: Conditional, role: Role) -> bool:
     """Whether the ratio is a DOUBLE, and NULL where the divisor is zero."""
     if role.expr is None:
         return False
-    for one in walk(core(role.expr), into=lambda part: not isinstance(part, Aggregate)):
-        if isinstance(one, Cast) and one.type.upper() not in WHOLE | {"DOUBLE"}:
+    for node in walk(core(role.expr), into=lambda part: not isinstance(part, Aggregate)):
+        if isinstance(node, Cast) and node.type.upper() not in WHOLE | {"DOUBLE"}:
             return False
-        if isinstance(one, Coalesce | Case) and found.of:
+        if isinstance(node, Coalesce | Case) and conditional.of:
             return False
     return True

@@ -37,7 +37,7 @@ def is_of_unit(
 
 
 def _linked(
-    protected: Mapping[TableName, Protected], one: TableName, other: TableName
+    protected: Mapping[TableName, Protected], table_name: TableName, other: TableName
 ) -> Iterator[set[tuple[str, str]]]:
     """Equal columns of two tables, by which records belong to one record: of either of them, or of a third."""
 
@@ -48,11 +48,11 @@ def _linked(
             for link in protected[table].policy.links
         }
 
-    up, down = of(one), of(other)
+    up, down = of(table_name), of(other)
     if other in up:
         yield {(mine, theirs) for theirs, mine in up[other].items()}
-    if one in down:
-        yield set(down[one].items())
+    if table_name in down:
+        yield set(down[table_name].items())
     for parent in up.keys() & down.keys():
         if up[parent].keys() == down[parent].keys():
             yield {(mine, down[parent][key]) for key, mine in up[parent].items()}

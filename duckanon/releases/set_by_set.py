@@ -36,16 +36,16 @@ class SetBySet:
         return Over(source, keys, aggregates, self._end, self._quotient, (_SET, sets))
 
     def _cells(self, columns: Sequence[str]) -> list[str]:
-        found = []
+        cells = []
         for at, (own, answers) in enumerate(zip(self.grouped.sets, self.each, strict=True)):
             for part in answers.parts:
                 keys = dict(zip(own, part.over.keys, strict=True))
                 shown = [keys.get(key, "NULL") for key in range(len(self.grouped.keys))]
-                found.append(part.cells([str(at), *shown], columns))
+                cells.append(part.cells([str(at), *shown], columns))
             if not own:
                 # The total of all rows is a row where there are none, too.
-                found.append(f"SELECT {', '.join([str(at), *['NULL'] * (len(self.grouped.keys) + len(columns))])}")
-        return found
+                cells.append(f"SELECT {', '.join([str(at), *['NULL'] * (len(self.grouped.keys) + len(columns))])}")
+        return cells
 
     def _end(self, place: int, side: str) -> str:
         return _by_set([answers.end(place, side) for answers in self.each])
@@ -54,9 +54,9 @@ class SetBySet:
         """One of each set's rows by themselves; None where it adds up rows of several sets, or is not known."""
         if rows.windows != (None, None):
             return None
-        found = [answers.quotient(rows) for answers in self.each]
-        known = [one for one in found if one is not None]
-        return _OfSets(known) if len(known) == len(found) else None
+        intervals = [answers.quotient(rows) for answers in self.each]
+        known = [interval for interval in intervals if interval is not None]
+        return _OfSets(known) if len(known) == len(intervals) else None
 
     @property
     def noisy(self) -> list[tuple[int, float]]:
@@ -80,10 +80,10 @@ class _OfSets(Interval):
 
     @property
     def value(self) -> str:
-        return _by_set([one.value for one in self.each])
+        return _by_set([interval.value for interval in self.each])
 
     def end(self, side: str) -> str:
-        return _by_set([one.end(side) for one in self.each])
+        return _by_set([interval.end(side) for interval in self.each])
 
 
 def _by_set(each: Sequence[str]) -> str:

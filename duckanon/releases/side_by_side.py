@@ -40,14 +40,14 @@ class Part:
     @cached_property
     def columns(self) -> dict[str, str]:
         """Its columns' names beside those of the others, by the names that they have alone."""
-        return {f"_dk_{one}": f"_dk_part{self.at}_{one}" for one in self.plan.question.columns}
+        return {f"_dk_{column}": f"_dk_part{self.at}_{column}" for column in self.plan.question.columns}
 
     def beside(self, text: str) -> str:
         """SQL over this answer alone, as it is beside the others."""
         tree = sqlglot.parse_one(text, read=DIALECT)
-        for one in tree.find_all(exp.Column):
-            if not one.table and one.name in self.columns:
-                one.this.set("this", self.columns[one.name])
+        for column in tree.find_all(exp.Column):
+            if not column.table and column.name in self.columns:
+                column.this.set("this", self.columns[column.name])
         return sql(tree)
 
     def cells(self, keys: Sequence[str], columns: Sequence[str]) -> str:
@@ -105,8 +105,8 @@ class SideBySide:
     @cached_property
     def _found(self) -> list[tuple[Part, int]]:
         """Of each aggregate of the query the answer that has it, and its place there."""
-        found = {place: (part, at) for part in self.parts for at, place in enumerate(part.places)}
-        return [found[place] for place in sorted(found)]
+        parts = {place: (part, at) for part in self.parts for at, place in enumerate(part.places)}
+        return [parts[place] for place in sorted(parts)]
 
     def end(self, place: int, side: str) -> str:
         """Of an aggregate's interval, as SQL over these columns. Raises NotFollowed."""
@@ -118,13 +118,13 @@ class SideBySide:
         (part, above), (other, below) = self._found[rows.above], self._found[rows.below]
         if part is not other:
             return None
-        found = part.over.quotient(Rows(rows.quotient, above, below, rows.windows))
-        return None if found is None else _Beside(part, found)
+        interval = part.over.quotient(Rows(rows.quotient, above, below, rows.windows))
+        return None if interval is None else _Beside(part, interval)
 
     @property
     def noisy(self) -> list[tuple[int, float]]:
         """As of a plan."""
-        return sorted(one for part in self.parts for one in part.plan.noisy)
+        return sorted(pair for part in self.parts for pair in part.plan.noisy)
 
     def note(self, new: Node) -> str | None:
         """As of a plan."""
@@ -135,7 +135,7 @@ class SideBySide:
     def widths(self) -> list[str | None]:
         """How wide the aggregates' intervals are, as SQL over these columns; None where there is none."""
         alone = [(part, width(part.plan.told[at])) for part, at in self._found]
-        return [None if one is None else part.beside(one) for part, one in alone]
+        return [None if text is None else part.beside(text) for part, text in alone]
 
 
 def shown_keys(many: int) -> list[str]:

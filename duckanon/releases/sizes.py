@@ -38,7 +38,7 @@ class Size:
     @property
     def added(self) -> str:
         """What a record adds to its group, as SQL that cannot fail: a number of steps, or for 'distinct' a value."""
-        counts = " AND ".join(f"({one})" for one in self.where) or "true"
+        counts = " AND ".join(f"({condition})" for condition in self.where) or "true"
         if self.column is None:
             return f"CASE WHEN {counts} THEN 1 ELSE 0 END"
         if self.what == "distinct":

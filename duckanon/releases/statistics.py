@@ -49,7 +49,7 @@ class Cells(Protocol):
     def in_row(self, *wheres: frozenset[Expr]) -> int:
         """Their number in a row of all keys."""
 
-    def are_apart(self, one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+    def are_apart(self, expressions: frozenset[Expr], other: frozenset[Expr]) -> bool:
         """Whether no cell is counted under both conditions."""
 
 
@@ -75,17 +75,17 @@ class Counted:
     is_whole: bool
 
     @classmethod
-    def by(cls, found: Measured[M]) -> Counted:
+    def by(cls, measured: Measured[M]) -> Counted:
         """By a measure that counts."""
-        noise = found.measure.counted(found.noise)
+        noise = measured.measure.counted(measured.noise)
         assert noise is not None
-        return cls((found.columns["n"],), noise, found.measure.is_whole)
+        return cls((measured.columns["n"],), noise, measured.measure.is_whole)
 
     @classmethod
-    def beside(cls, found: Measured[Sums]) -> Counted:
+    def beside(cls, measured: Measured[Sums]) -> Counted:
         """By the numbers of those that have a value to be summed, and of those that have none."""
-        columns = (found.columns["n"], found.columns["z"])
-        return cls(columns, found.measure.records(found.noise), found.measure.is_whole)
+        columns = (measured.columns["n"], measured.columns["z"])
+        return cls(columns, measured.measure.records(measured.noise), measured.measure.is_whole)
 
     def sql(self, cells: Cells, *wheres: frozenset[Expr]) -> str:
         parts = [cells.sum(column, *wheres) for column in self.columns]
@@ -157,8 +157,10 @@ class Count(Told):
 
     @property
     def value(self) -> str:
-        found = self.by.sql(self.cells, self.where)
-        return f"CAST({times(found if self.by.is_whole else f'round({found})', self.asked.factor)} AS {self._type})"
+        relation = self.by.sql(self.cells, self.where)
+        return (
+            f"CAST({times(relation if self.by.is_whole else f'round({relation})', self.asked.factor)} AS {self._type})"
+        )
 
     def end(self, side: str) -> str:
         """No count is below zero, so neither is an end of its interval."""
@@ -329,8 +331,8 @@ class Sum(_OfSums):
         outermost, inwards = ("least", "ceil") if turned == "low" else ("greatest", "floor")
         steps = f"{inwards}(({end}) * {step.denominator} {_SIGN[turned]} {near})"
         # If no whole number of steps is so near, it is the nearest one.
-        found = f"{outermost}({steps}, round({s} * {step.denominator})) + 0.0"
-        return times(f"(({found}) / {step.denominator})", self.asked.factor)
+        text = f"{outermost}({steps}, round({s} * {step.denominator})) + 0.0"
+        return times(f"(({text}) / {step.denominator})", self.asked.factor)
 
     @cached_property
     def half(self) -> float:
@@ -404,7 +406,7 @@ class Covariance(Told):
 
     @property
     def value(self) -> str:
-        moved = (f"({one.value} - {double(at)})" for one, at in zip(self.means, self.middles, strict=True))
+        moved = (f"({mean.value} - {double(at)})" for mean, at in zip(self.means, self.middles, strict=True))
         return f"({self.product.value} - {' * '.join(moved)})"
 
 

@@ -22,11 +22,11 @@ def in_steps(value: str, kind: str, low: Fraction, step: Fraction, steps: int) -
     if own is None or (low / own).denominator != 1 or (high / own).denominator != 1:
         return None
     per = step / own
-    found = _in_own_steps(value, kind, low, high)
-    if found is None or 1 not in (per.numerator, per.denominator):
+    text = _in_own_steps(value, kind, low, high)
+    if text is None or 1 not in (per.numerator, per.denominator):
         return None
     least = int(low / own)
-    moved = builtin("-", found, f"({least})") if least else found
+    moved = builtin("-", text, f"({least})") if least else text
     if per.numerator == 1:
         return moved if per == 1 else builtin("*", moved, str(per.denominator))
     return builtin("//", builtin("+", builtin("*", moved, "2"), str(per)), str(2 * per))

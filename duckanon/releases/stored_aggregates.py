@@ -44,7 +44,7 @@ def follows(context: RuleContext, node: Node) -> bool:
     if asked is None or context.protected(asked[1].table).renyi is None:
         return False
     grouped, found = asked
-    stored = {fold(one): one for one in context.columns(found.table)}
+    stored = {fold(column): column for column in context.columns(found.table)}
     for before, counted in product(_splits(context, found), (False, True)):
         try:
             plan = Part(context, found, grouped, before, counted=counted)
@@ -59,26 +59,26 @@ def follows(context: RuleContext, node: Node) -> bool:
     return False
 
 
-def _splits(context: RuleContext, found: Aggregates) -> Iterator[frozenset[Expr]]:
+def _splits(context: RuleContext, aggregates: Aggregates) -> Iterator[frozenset[Expr]]:
     """Which of the conditions on keys the stored answer may have itself: none, or some, or all where they are many."""
-    known = _known(context, found)
-    on_keys = [one for one in in_order(found.filter) if columns_of(one) <= known]
+    known = _known(context, aggregates)
+    on_keys = [one for one in in_order(aggregates.filter) if columns_of(one) <= known]
     for many in range(len(on_keys) + 1) if len(on_keys) <= _MOST_SPLIT else (0, len(on_keys)):
         yield from map(frozenset, combinations(on_keys, many))
 
 
-def _known(context: RuleContext, found: Aggregates) -> frozenset[str]:
+def _known(context: RuleContext, aggregates: Aggregates) -> frozenset[str]:
     """The folded columns whose values are known, by a domain or since they were found."""
-    protected = context.protected(found.table)
+    protected = context.protected(aggregates.table)
     public = {fold(column) for column in (*protected.policy.public, *protected.policy.hierarchy)}
     keys = {column: key for column in public if (key := key_of(protected, column)) is not None}
     return frozenset(column for column, key in keys.items() if key.sought is None)
 
 
-def _is_stored(context: RuleContext, found: Aggregates, grouped: Grouped) -> bool:
+def _is_stored(context: RuleContext, aggregates: Aggregates, grouped: Grouped) -> bool:
     """Whether a query was answered by itself: then it gets that answer again, not a part of a later one."""
     try:
-        return context.releases.drawn(Plan(context, found, grouped).question) is not None
+        return context.releases.drawn(Plan(context, aggregates, grouped).question) is not None
     except REFUSALS:
         return False
 
@@ -108,17 +108,17 @@ class Part(ByKeys):
     """
 
     def __init__(
-        self, context: RuleContext, found: Aggregates, grouped: Grouped, before: frozenset[Expr], *, counted: bool
+        self, context: RuleContext, aggregates: Aggregates, grouped: Grouped, before: frozenset[Expr], *, counted: bool
     ) -> None:
         self._before, self._counted_too = before, counted
-        super().__init__(context, found, grouped, _known(context, found))
+        super().__init__(context, aggregates, grouped, _known(context, aggregates))
         self._check_found()
         if any(statistic.name not in ("records", "sum", "avg") for statistic in self._statistics):
             raise NotOffered(OTHERWISE)
         if not (self._is_as_exact if counted else self._hidden):
             raise NotOffered(OTHERWISE)
         # What is written over the answer runs as an analyst's text, which has no functions by their full names.
-        texts = [*map(self._key, found.keys), *self._tests, *self._key_conditions.values()]
+        texts = [*map(self._key, aggregates.keys), *self._tests, *self._key_conditions.values()]
         if any("system.main." in text for text in texts):
             raise NotOffered(OTHERWISE)
 
@@ -129,12 +129,12 @@ class Part(ByKeys):
         """
         shown = {fold(key.column) for _, _, keys in self._columns for key in keys}
         hidden = {name: base for base in self._bases if (name := fold(base.column)) not in shown}
-        found = {name for name, one in hidden.items() if one.found}
+        names = {name for name, one in hidden.items() if one.found}
         asked = {
             *self._where.on_keys,
-            *(one for statistic in self._statistics for one in (*statistic.where, *statistic.of)),
+            *(condition for statistic in self._statistics for condition in (*statistic.where, *statistic.of)),
         }
-        if any(columns_of(one) & found and not is_named(one) for one in asked):
+        if any(columns_of(one) & names and not is_named(one) for one in asked):
             raise NotOffered(OTHERWISE)
         assert self._protected.stored is not None
         self._check_named(hidden, self._protected.stored.path[0])
@@ -218,10 +218,10 @@ class Part(ByKeys):
     def over(self) -> Over:
         """The cells that WHERE leaves."""
         names = ", ".join(map(answer_column, self.question.columns))
-        told = f"SELECT * FROM {quoted(self.question.path)} AS _dk_stored({names})"
-        tests = " AND ".join(f"({one})" for one in self._tests)
+        text = f"SELECT * FROM {quoted(self.question.path)} AS _dk_stored({names})"
+        tests = " AND ".join(f"({test})" for test in self._tests)
         where = f" WHERE {tests}" if tests else ""
-        return replace(super().over, source=f'({told}{where}) AS "_dk_answer"')
+        return replace(super().over, source=f'({text}{where}) AS "_dk_answer"')
 
     @property
     def _tests(self) -> list[str]:
@@ -237,9 +237,11 @@ class Part(ByKeys):
     def is_part(self) -> bool:
         """Whether each number of each row is that of one cell at most. It follows from the domains alone."""
         cells = ", ".join(f"{layout.key(at)} AS {answer_column(layout.key(at))}" for at in range(len(self._bases)))
-        by = [f"{self._key(one)} AS g{at}" for at, one in enumerate(self._found.keys)]
-        tests = " AND ".join(f"({one})" for one in self._tests)
-        many = [f"system.main.count(*){self._filtered(one.where)}" for one in dict.fromkeys(self._statistics)]
+        by = [f"{self._key(key)} AS g{at}" for at, key in enumerate(self._found.keys)]
+        tests = " AND ".join(f"({test})" for test in self._tests)
+        many = [
+            f"system.main.count(*){self._filtered(statistic.where)}" for statistic in dict.fromkeys(self._statistics)
+        ]
         counted = ", ".join([*by, f"system.main.greatest({', '.join([*many, '0'])}) AS n"])
         form = f"SELECT {cells or '0 AS whole'} FROM ({forms.cells_of(self.question)}) AS _dk_form"
         where = f" WHERE {tests}" if tests else ""

@@ -25,10 +25,10 @@ def browsed(context: RuleContext, name: TableName) -> list[str]:
         return []
     table, keys = context.written(name), _keys(context, name)
     charts = [_over_time(context, name, table), *(_bars(table, key) for key in keys)]
-    found = [*[chart for chart in charts if chart][:1], *_means(context, name, table, keys)[:1]]
-    if len(found) < 2 and len(keys) > 1:
-        found.append(f"SELECT {keys[0]}, {keys[1]}, count(*) FROM {table} GROUP BY ALL")
-    return found
+    texts = [*[chart for chart in charts if chart][:1], *_means(context, name, table, keys)[:1]]
+    if len(texts) < 2 and len(keys) > 1:
+        texts.append(f"SELECT {keys[0]}, {keys[1]}, count(*) FROM {table} GROUP BY ALL")
+    return texts
 
 
 def total(context: RuleContext, name: TableName) -> list[str]:
@@ -49,15 +49,15 @@ def _bars(table: str, key: str) -> str:
 def _keys(context: RuleContext, name: TableName) -> list[str]:
     """The columns by which the table may be grouped as they are, spelled as SQL."""
     protected = context.catalog.protected[name]
-    stored = {fold(one): one for one in context.columns(name)}
-    public = (fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy))
-    return [spelled([stored[one]]) for one in dict.fromkeys(public) if one in protected.domains and one in stored]
+    stored = {fold(column): column for column in context.columns(name)}
+    public = (fold(name) for name in (*protected.policy.public, *protected.policy.hierarchy))
+    return [spelled([stored[text]]) for text in dict.fromkeys(public) if text in protected.domains and text in stored]
 
 
 def _over_time(context: RuleContext, name: TableName, table: str) -> str:
     """Counts by month or year of a column of dates or moments that has bounds; empty where there is none."""
     policy, types = context.catalog.protected[name].policy, context.types(name)
-    public = {fold(one) for one in policy.public}
+    public = {fold(name) for name in policy.public}
     for column, bounds in policy.bounds.items():
         if fold(column) in public and base(types.get(fold(column), "")) in _WITH_MONTHS:
             unit = _period(*bounds[:2])
@@ -82,12 +82,12 @@ def _period(least: str, most: str) -> str:
 def _means(context: RuleContext, name: TableName, table: str, keys: list[str]) -> list[str]:
     """The mean of each numeric column with bounds, by the table's first key."""
     policy, types = context.catalog.protected[name].policy, context.types(name)
-    kept = {fold(one) for one in chain(policy.drop, (policy.privacy_unit or "", policy.unit or ""))}
+    kept = {fold(name) for name in chain(policy.drop, (policy.privacy_unit or "", policy.unit or ""))}
     key = next(iter(keys), "")
     return [
-        f"SELECT {key}, avg({spelled([one])}) FROM {table} GROUP BY ALL"
+        f"SELECT {key}, avg({spelled([bound])}) FROM {table} GROUP BY ALL"
         if key
-        else f"SELECT avg({spelled([one])}) FROM {table}"
-        for one in policy.bounds
-        if fold(one) not in kept and base(types.get(fold(one), "")) in NUMBERS and spelled([one]) not in keys
+        else f"SELECT avg({spelled([bound])}) FROM {table}"
+        for bound in policy.bounds
+        if fold(bound) not in kept and base(types.get(fold(bound), "")) in NUMBERS and spelled([bound]) not in keys
     ]

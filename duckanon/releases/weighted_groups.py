@@ -31,39 +31,39 @@ def count(where: Iterable[Expr], write: Write, kind: str) -> str:
     return f"CAST(COALESCE(SUM(groups){_filter(_conditions(where, write))}, 0) AS {kind})"
 
 
-def is_quantile(one: Aggregate) -> bool:
-    return one.name in QUANTILES
+def is_quantile(aggregate: Aggregate) -> bool:
+    return aggregate.name in QUANTILES
 
 
-def known_quantile(one: Aggregate) -> bool:
+def known_quantile(aggregate: Aggregate) -> bool:
     """Whether the quantile's position is a number from 0 to 1."""
-    return 0 <= _place(one) <= 1
+    return 0 <= _place(aggregate) <= 1
 
 
-def statistic(one: Aggregate, write: Write, at: int) -> str:
+def statistic(aggregate: Aggregate, write: Write, at: int) -> str:
     """A statistic over the release's rows. at: of a quantile, the number of its cumulative columns."""
-    if is_quantile(one):
-        return _quantile(one, write, at)
-    of, *_ = one.operands
-    text, where = write(of), _conditions(one.where, write)
-    if one.name in ("min", "max", "count"):
-        distinct = "DISTINCT " if one.distinct else ""
-        return f"{one.name.upper()}({distinct}{text}){_filter(['groups >= 1', *where])}"
+    if is_quantile(aggregate):
+        return _quantile(aggregate, write, at)
+    of, *_ = aggregate.operands
+    text, where = write(of), _conditions(aggregate.where, write)
+    if aggregate.name in ("min", "max", "count"):
+        distinct = "DISTINCT " if aggregate.distinct else ""
+        return f"{aggregate.name.upper()}({distinct}{text}){_filter(['groups >= 1', *where])}"
     there = _filter([*where, *_known(text)])
     times = "CAST(groups AS HUGEINT)" if _is_whole(of) else "CAST(groups AS DOUBLE)"
     total = f"SUM(({text}) * {times}){there}"
-    if one.name == "avg":
+    if aggregate.name == "avg":
         total = f"CAST({total} AS DOUBLE) / SUM(groups){there}"
     return f"CASE WHEN SUM(groups){there} >= 1 THEN {total} END"
 
 
-def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> list[str]:
+def cumulative(aggregate: Aggregate, write: Write, at: int, keys: Sequence[str]) -> list[str]:
     """The columns that a quantile needs in addition, within the rows with the same keys: how many groups have at
     most this value, and how many there are.
     """
-    of, *_ = map(write, one.operands)
-    told = " AND ".join([*_conditions(one.where, write), *_known(of)])
-    weight = f"CASE WHEN {told} THEN groups ELSE 0 END" if told else "groups"
+    of, *_ = map(write, aggregate.operands)
+    text = " AND ".join([*_conditions(aggregate.where, write), *_known(of)])
+    weight = f"CASE WHEN {text} THEN groups ELSE 0 END" if text else "groups"
     partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
     return [
         f"CAST(SUM({weight}) OVER ({partition} ORDER BY {of}) AS HUGEINT) AS _dk_upto{at}",
@@ -71,9 +71,9 @@ def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> li
     ]
 
 
-def _quantile(one: Aggregate, write: Write, at: int) -> str:
-    of, *_ = map(write, one.operands)
-    place = _place(one)
+def _quantile(aggregate: Aggregate, write: Write, at: int) -> str:
+    of, *_ = map(write, aggregate.operands)
+    place = _place(aggregate)
     above, below = place.numerator, place.denominator
     upto, whole = f"_dk_upto{at}", f"_dk_all{at}"
 
@@ -81,7 +81,7 @@ def _quantile(one: Aggregate, write: Write, at: int) -> str:
         """The value with that number, from 0, of all values in order."""
         return f"MIN({of}) FILTER (WHERE {upto} > {index})"
 
-    if one.name in ("quantile", "quantile_disc"):
+    if aggregate.name in ("quantile", "quantile_disc"):
         index = f"GREATEST(({whole} * {above} + {below - 1}) // {below}, 1) - 1"
         return f"CASE WHEN MAX({whole}) >= 1 THEN {value(index)} END"
     position = f"(({whole} - 1) * {above})"
@@ -90,8 +90,8 @@ def _quantile(one: Aggregate, write: Write, at: int) -> str:
     return f"CASE WHEN MAX({whole}) >= 1 THEN CAST({low} AS DOUBLE) + ({high} - {low}) * {part} END"
 
 
-def _place(one: Aggregate) -> Fraction:
-    match one:
+def _place(aggregate: Aggregate) -> Fraction:
+    match aggregate:
         case Aggregate("median"):
             return Fraction(1, 2)
         case Aggregate(_, (_, place)) if (found := number(place)) is not None:
@@ -100,7 +100,7 @@ def _place(one: Aggregate) -> Fraction:
 
 
 def _conditions(where: Iterable[Expr], write: Write) -> list[str]:
-    return sorted(f"({write(one)})" for one in where)
+    return sorted(f"({write(condition)})" for condition in where)
 
 
 def _known(text: str) -> list[str]:

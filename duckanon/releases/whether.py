@@ -100,7 +100,7 @@ def _taken_apart(nested: Nested) -> tuple[Source, Table, list[Expr], list[Pair]]
         if len(query.outputs) != 1:
             raise NotOffered("IN takes a subquery with one column.")
         pairs.insert(0, Pair(query.outputs[0].expr, "=", nested.operand))
-    if not pairs or any(has(one, Nested) for one in inside):
+    if not pairs or any(has(expression, Nested) for expression in inside):
         raise NotOffered(_ONE_TABLE)
     return source, source.relation, inside, pairs
 

@@ -71,7 +71,7 @@ def local(context: RuleContext, block: Block, ask: Callable[[Block], Answered]) 
 def _is_put_together(block: Block) -> bool:
     """Whether it reads something else than one protected table with a unit of its own."""
     single = block.sources[0].relation if len(block.sources) == 1 else None
-    return not isinstance(single, Table) or any(has(one, Nested) for one in block.expressions())
+    return not isinstance(single, Table) or any(has(expression, Nested) for expression in block.expressions())
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class _Public:
         known = self.context.public
         if values.values not in known:
             known[values.values] = self.context.releases.content(values)
-        found: str = known[values.values]
-        return found
+        text: str = known[values.values]
+        return text
 
     def value(self, query: str) -> Any:
         """The first row that a query over open tables alone gives, as a tuple."""
@@ -110,16 +110,16 @@ def _over(
     table = Table.of(name, protected.stored, protected=True)
 
     def at(expr: Expr) -> Expr:
-        return rebuilt(over(expr), lambda one: _moved(one, number))
+        return rebuilt(over(expr), lambda expression: _moved(expression, number))
 
     def shown(expr: Expr) -> Expr:
-        return rebuilt(at(expr), lambda one: _truncated(one, made))
+        return rebuilt(at(expr), lambda expression: _truncated(expression, made))
 
     outputs = tuple(Output(output.name, shown(output.expr)) for output in block.outputs)
     keys = None if block.keys is None else tuple(map(shown, block.keys))
-    kept = frozenset(rebuilt(one, lambda each: _moved(each, number)) for one in where)
+    kept = frozenset(rebuilt(condition, lambda each: _moved(each, number)) for condition in where)
     # A column of constants has no other values, so these are a key's.
-    kept |= {_is_one_of(Column(number, one), field.listed) for one, field in made.fields.items() if field.listed}
+    kept |= {_is_one_of(Column(number, text), field.listed) for text, field in made.fields.items() if field.listed}
     return replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept), relation
 
 
@@ -152,7 +152,7 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
     """The relation as a protected table: its policy follows from those of the tables that it reads."""
     base = _base(scope, made)
     assert base.stored is not None
-    spelled = {fold(one): one for name in scope.read for one in context.columns(name)}
+    spelled = {fold(column): column for name in scope.read for column in context.columns(name)}
     units = [name for name, one in sorted(made.fields.items()) if one.is_unit]
     # A column of an open table may have other values of the same meaning, such as 1.0 for 1.
     unit = next((name for name in units if not made.fields[name].is_open), OWNER)
@@ -168,7 +168,9 @@ def _protected(context: RuleContext, scope: Scope, made: Made) -> tuple[Protecte
         privacy_unit=unit,
         owner=base.policy.unit_in_words,
         rows_per_unit=made.rows,
-        per_query=min(one.policy.per_query for one in scope.read.values() if one.policy.per_query is not None),
+        per_query=min(
+            protected.policy.per_query for protected in scope.read.values() if protected.policy.per_query is not None
+        ),
         per_edition=base.policy.per_edition,
         public=tuple(keys),
         bounds={name: each for name, one in made.fields.items() if (each := _bounds(scope, one)) is not None},
@@ -228,9 +230,11 @@ def _base(scope: Scope, made: Made) -> Protected:
     """
     base = scope.read[made.counted] if made.counted is not None else next(iter(scope.read.values()))
     assert base.stored is not None
-    for one in scope.read.values():
-        assert one.stored is not None
-        if one.policy.population != base.policy.population or fold(one.stored.path[0]) != fold(base.stored.path[0]):
+    for protected in scope.read.values():
+        assert protected.stored is not None
+        if protected.policy.population != base.policy.population or fold(protected.stored.path[0]) != fold(
+            base.stored.path[0]
+        ):
             raise NotOffered(
                 "Protected tables are joined within one population: these spend from different budgets, so no one "
                 "charge covers them."
@@ -247,14 +251,14 @@ def _bounds(scope: Scope, one: Field) -> tuple[str, ...] | None:
         if one.kind in ("DATE", "TIMESTAMP"):
             return policy.moments(one.origin.column)
         return {fold(name): bound for name, bound in policy.bounds.items()}.get(one.origin.column)
-    found = scope.bounds(one)
-    if found is None:
+    bounds = scope.bounds(one)
+    if bounds is None:
         return None
-    low, high, step = found
+    low, high, step = bounds
     if one.kind in ("DATE", "TIMESTAMP"):
         return tuple(_moment(at, one.kind) for at in (low, high))
     # One value alone has no steps.
-    return tuple(map(str, found if low < high else (min(low, 0), max(high, 0) if low else step, step)))
+    return tuple(map(str, bounds if low < high else (min(low, 0), max(high, 0) if low else step, step)))
 
 
 def _moment(at: Fraction, kind: str) -> str:
@@ -316,7 +320,7 @@ def _public_domain(context: RuleContext, origin: Origin) -> Domain | None:
 
 def _common_domain(context: RuleContext, scope: Scope, name: str, one: Field) -> Domain | None:
     """The domain of a column of a UNION: that of all columns whose values it has, where these list the same values."""
-    found: dict[str, Domain] = {}
+    domains: dict[str, Domain] = {}
     for origin in one.among:
         domain = None if origin.rows is not None else _public_domain(context, origin)
         if domain is None or domain.found or domain.path is not None or len(domain.columns) > 1:
@@ -324,10 +328,10 @@ def _common_domain(context: RuleContext, scope: Scope, name: str, one: Field) ->
         value = quoted([*domain.columns])
         if one.kind == "VARCHAR":
             value = f"system.main.encode(CAST({value} AS VARCHAR))"
-        found[f"(SELECT {value} FROM {schema_of(context.path(origin.table)[0])}.{quoted([domain.table])})"] = domain
-    if not found:
+        domains[f"(SELECT {value} FROM {schema_of(context.path(origin.table)[0])}.{quoted([domain.table])})"] = domain
+    if not domains:
         return None
-    (first, domain), *others = found.items()
+    (first, domain), *others = domains.items()
     for other, _ in others:
         if not scope.holds(f"SELECT NOT EXISTS ({first} EXCEPT {other}) AND NOT EXISTS ({other} EXCEPT {first})"):
             return None

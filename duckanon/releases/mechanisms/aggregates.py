@@ -20,11 +20,11 @@ def noisy_aggregates(con: duckdb.DuckDBPyConnection, question: AggregatesQuestio
     """The answer with noise."""
     keys = forms.form(con, question)
     # What a unit can change was decided from this number.
-    assert all(one.cells in (None, len(keys)) for one, _ in question.measures if isinstance(one, Units))
+    assert all(units.cells in (None, len(keys)) for units, _ in question.measures if isinstance(units, Units))
     with _at_one_time(con):
         exactly = totals(con, question, len(keys))
     found = zip(question.measures, exactly, strict=True)
-    noisy = [noised(question, measure, one, source) for (measure, _), one in found]
+    noisy = [noised(question, measure, values, source) for (measure, _), values in found]
     return answer(question, keys, noisy)
 
 
@@ -44,11 +44,14 @@ def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: i
     Of quantiles, int64 of shape (cells, steps + 1): how many records have each value.
     """
     question, is_cut = contribution.contributing(con, question)
-    places = [(layout.value(at), one, one.totals(layout.value(at))) for at, (one, _) in enumerate(question.measures)]
+    places = [
+        (layout.value(at), measure, measure.totals(layout.value(at)))
+        for at, (measure, _) in enumerate(question.measures)
+    ]
     shown = {
-        layout.total(at, j): (one, measure.is_wide)
+        layout.total(at, j): (text, measure.is_wide)
         for at, (_, measure, own) in enumerate(places)
-        for j, one in enumerate(own)
+        for j, text in enumerate(own)
     }
     adds_up = all(measure.adds_up for _, measure, own in places if own)
     rows = _added_up(con, question, shown, is_cut=is_cut, adds_up=adds_up) if shown else {}
@@ -108,9 +111,9 @@ def _by_value(
 ) -> Ints:
     """int64 of shape (cells, steps + 1): how many records have each value of a column."""
     counted = f"SELECT cell, {value}, system.main.count(*) AS n FROM _dk_bounded WHERE {value} IS NOT NULL GROUP BY ALL"
-    rows, found = _of_cells(con, question, counted, is_cut=is_cut), np.zeros((size, steps + 1), dtype=np.int64)
-    found[rows["cell"], rows[value]] = rows["n"]
-    return found
+    rows, values = _of_cells(con, question, counted, is_cut=is_cut), np.zeros((size, steps + 1), dtype=np.int64)
+    values[rows["cell"], rows[value]] = rows["n"]
+    return values
 
 
 def _of_cells(
@@ -127,7 +130,7 @@ def _of_cells(
 
 def _numbers(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, Ints]:
     found = con.execute(query).fetchnumpy()
-    return {name: np.asarray(one).astype(np.int64) for name, one in found.items()}
+    return {name: np.asarray(values).astype(np.int64) for name, values in found.items()}
 
 
 def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source: Source) -> Ints:
@@ -137,7 +140,7 @@ def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source
 
 def answer(question: AggregatesQuestion, keys: pa.Table, noisy: Sequence[Ints]) -> pa.Table:
     """The answer as it is stored: the keys of the form, and the columns of each measure."""
-    columns = [keys.column(one) for one in question.form.cell]
-    for (measure, _), one in zip(question.measures, noisy, strict=True):
-        columns += map(pa.array, measure.decoded(one))
+    columns = [keys.column(text) for text in question.form.cell]
+    for (measure, _), values in zip(question.measures, noisy, strict=True):
+        columns += map(pa.array, measure.decoded(values))
     return pa.table(columns, names=question.columns)

@@ -38,7 +38,7 @@ def _without_owners(question: AggregatesQuestion) -> AggregatesQuestion:
     Whose a record is makes no difference then, unless owners are counted, and to look that up again takes longer than
     to add up.
     """
-    if any(isinstance(one, Units) for one, _ in question.measures):
+    if any(isinstance(measure, Units) for measure, _ in question.measures):
         return question
     return _ownerless(question)
 
@@ -65,7 +65,7 @@ def _counts(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> tup
 def _is_counted_by_link(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> bool:
     """Whether records are linked to so many fewer that it is faster to count them by these before the join."""
     owned = question.owned
-    if owned is None or not owned.by or any(OWNER in one for one in (*question.filter, *question.of_keys)):
+    if owned is None or not owned.by or any(OWNER in text for text in (*question.filter, *question.of_keys)):
         return False
     counts = ", ".join(f"(SELECT system.main.count(*) FROM {one})" for one in (owned.table, owned.above))
     ((records, above),) = con.execute(f"SELECT {counts}").fetchall()

@@ -17,16 +17,16 @@ from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, G
 
 def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
-    told = question.form.cell
-    distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({cells_of(question)})"
+    cell = question.form.cell
+    distinct = f"SELECT DISTINCT {', '.join(['cell', *cell]) if cell else '*'} FROM ({cells_of(question)})"
     return to_send(con, f"SELECT * EXCLUDE (cell) FROM ({distinct})", f"({distinct}) ORDER BY cell ASC")
 
 
 def to_send(con: duckdb.DuckDBPyConnection, columns: str, rows: str) -> pa.Table:
     """The columns of a query as Arrow is given them. rows: what stands after FROM, with these columns, in order."""
     shown = ", ".join(sent(name, kind) for name, kind in _types(con, columns).items())
-    found: pa.Table = con.sql(f"SELECT {shown} FROM {rows}").to_arrow_table()
-    return found
+    table: pa.Table = con.sql(f"SELECT {shown} FROM {rows}").to_arrow_table()
+    return table
 
 
 def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
@@ -36,8 +36,8 @@ def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str,
 
 def _types(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, str]:
     """The columns of a query with their types, by name."""
-    told = con.sql(query)
-    return dict(zip(told.columns, map(str, told.types), strict=True))
+    relation = con.sql(query)
+    return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
 
 def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str) -> str:
@@ -46,21 +46,21 @@ def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str
         return " UNION ALL ".join(
             _invented_level(con, question, level, number) for level in range(len(question.hierarchy) + 1)
         )
-    told = [
+    names = [
         name if name in question.form.cell else f"CAST({number} AS {kind}) AS {quoted([name])}"
         for name, kind in columns(con, question).items()
     ]
-    return f"SELECT DISTINCT {', '.join(told)} FROM ({cells_of(question)}) AS _dk_cells"
+    return f"SELECT DISTINCT {', '.join(names)} FROM ({cells_of(question)}) AS _dk_cells"
 
 
 def _invented_level(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, level: int, number: str) -> str:
     """A query for the regions of a level, with one size each."""
     kinds = columns(con, question)
-    regions = {one.column: name for one, name in zip(question.hierarchy, question.form.cell, strict=True)}
+    regions = {key.column: name for key, name in zip(question.hierarchy, question.form.cell, strict=True)}
     values = {**dict.fromkeys(kinds, number), "level": str(level), **dict.fromkeys(regions, "NULL")}
     values |= dict([*regions.items()][:level])
-    told = ", ".join(f"CAST({values[name]} AS {kind}) AS {quoted([name])}" for name, kind in kinds.items())
-    return f"SELECT DISTINCT {told} FROM ({cells_of(question)}) AS _dk_cells"
+    text = ", ".join(f"CAST({values[name]} AS {kind}) AS {quoted([name])}" for name, kind in kinds.items())
+    return f"SELECT DISTINCT {text} FROM ({cells_of(question)}) AS _dk_cells"
 
 
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:
@@ -73,8 +73,8 @@ def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MO
     product = of.outcomes
     if not of.keys:
         product *= len(con.execute(f"SELECT 1{_constants(of.filters)}").fetchall())
-    for one in components(question.location.database, of.keys, of.filters):
-        product *= one.size(con, most)
+    for component in components(question.location.database, of.keys, of.filters):
+        product *= component.size(con, most)
     return len(form(con, question)) if of.grouped and product <= most else product
 
 
@@ -93,16 +93,16 @@ def cells_of(question: PaidQuestion) -> str:
     """
     of = question.form
     events = list(map(layout.event, range(len(of.events))))
-    parts = [one.query for one in components(question.location.database, of.keys, of.filters)]
+    parts = [component.query for component in components(question.location.database, of.keys, of.filters)]
     parts += [
-        f"(SELECT CAST(range AS INTEGER) AS {name} FROM system.main.range({len(one) + 1})) AS _dk_event_{name}"
-        for name, one in zip(events, of.events, strict=True)
+        f"(SELECT CAST(range AS INTEGER) AS {name} FROM system.main.range({len(event) + 1})) AS _dk_event_{name}"
+        for name, event in zip(events, of.events, strict=True)
     ]
     where = "" if of.keys else _constants(of.filters)
     if not parts:
         return f"SELECT 0 AS cell, 0 AS whole{where}"
     keys = list(map(layout.key, range(len(of.keys))))
-    base = [f"{one} AS {layout.base(at)}" for at, one in enumerate(keys)]
+    base = [f"{key} AS {layout.base(at)}" for at, key in enumerate(keys)]
     shown = [f"{one} AS {layout.key(at)}" for at, one in enumerate(of.grouped)] or keys
     order = ", ".join(f"{one} ASC NULLS LAST" for one in of.cell)
     numbered = f"SELECT system.main.dense_rank() OVER (ORDER BY {order}) - 1 AS cell, *"

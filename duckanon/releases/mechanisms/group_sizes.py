@@ -28,8 +28,8 @@ def noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, so
     parents = tuple(parents_of(upper, lower) for upper, lower in pairwise(ranks))
     released = plan(Hierarchy(parents), exact_sizes(con, question, len(leaves)), question.engine).release(source)
     tables = [
-        level_rows(question, leaves, ranks, level, one.groups, one.low, one.high)
-        for level, one in enumerate(released.levels)
+        level_rows(question, leaves, ranks, level, level_release.groups, level_release.low, level_release.high)
+        for level, level_release in enumerate(released.levels)
     ]
     return pa.concat_tables(tables)
 
@@ -56,7 +56,7 @@ def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> st
     shown += [f"{one} AS {name}" for name, one in question.identifying]
     tests.append(f"{quoted([question.group])} IS NOT NULL")
     shown += reading.own_keys(question)
-    where = " AND ".join(f"({one})" for one in tests)
+    where = " AND ".join(f"({test})" for test in tests)
     records = reading.by_bytes(
         con,
         f"SELECT {', '.join(shown)} FROM {question.records} AS {reading.RECORD} WHERE {where}",
@@ -117,10 +117,12 @@ def level_rows(
     first = np.unique(ranks[level], return_index=True)[1]
     rows = np.repeat(first, question.sizes)
     columns: dict[str, Any] = {"level": pa.array(np.full(len(rows), level, dtype=np.int32))}
-    for at, one in enumerate(question.hierarchy):
+    for at, key in enumerate(question.hierarchy):
         values = leaves.column(layout.key(at))
-        columns[one.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
+        columns[key.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
     sizes = np.arange(question.least, question.max_size + 1, dtype=np.int64) * question.size.step
     columns["size"] = pa.array(np.tile(sizes, len(first)))
-    columns |= {name: pa.array(one.reshape(-1)) for name, one in (("groups", groups), ("low", low), ("high", high))}
+    columns |= {
+        name: pa.array(values.reshape(-1)) for name, values in (("groups", groups), ("low", low), ("high", high))
+    }
     return pa.table(columns)

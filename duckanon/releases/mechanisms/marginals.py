@@ -35,7 +35,7 @@ def noisy_marginals(con: duckdb.DuckDBPyConnection, question: PreparationQuestio
         (exactly[table] + discrete_gaussian(question.variances[table], exactly[table].shape, source)).reshape(-1)
         for table in tables
     ]
-    sizes = [len(one) for one in noisy]
+    sizes = [len(values) for values in noisy]
     return pa.table(
         {
             "marginal": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
@@ -63,7 +63,7 @@ def marginals(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> 
 
 def _coded(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> str:
     """A query for all records with a unit, with their places in the keys' domains: the last for values outside."""
-    counts = {fold(one.name): one.counts for one in question.looked_up}
+    counts = {fold(lookup.name): lookup.counts for lookup in question.looked_up}
     shown = reading.own_keys(question) + [f"{value} AS {name}" for name, value in question.values]
     shown += [f"{quoted([name])} AS {quoted([name])}" for name in counts.values()]
     where = ""
@@ -74,20 +74,20 @@ def _coded(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> str
     records = reading.by_bytes(con, f"SELECT {taken} FROM {question.records} AS {reading.RECORD}{where}", ["u"])
     records = reading.within_steps([(layout.value(at), number) for at, number in enumerate(question.numbers)], records)
     joined, codes = "", []
-    for at, (one, size) in enumerate(zip(question.keys, question.design.sizes, strict=True)):
+    for at, (key, size) in enumerate(zip(question.keys, question.design.sizes, strict=True)):
         listed = (
-            f"SELECT {reading.compared('k0', one)} AS value, place FROM {numbered(question.location.database, one)}"
+            f"SELECT {reading.compared('k0', key)} AS value, place FROM {numbered(question.location.database, key)}"
         )
         met = f"{layout.own_key(at)} IS NOT DISTINCT FROM d{at}.value"
-        if fold(one.column) in counts:
-            met += f" AND {quoted([counts[fold(one.column)]])}"
+        if fold(key.column) in counts:
+            met += f" AND {quoted([counts[fold(key.column)]])}"
         # A domain that is complete has a place for each record, as far as the plan knew the column.
-        how = "JOIN" if one.column in question.design.complete else "LEFT JOIN"
+        how = "JOIN" if key.column in question.design.complete else "LEFT JOIN"
         joined += f" {how} ({listed}) AS d{at} ON {met}"
         codes.append(f"CAST(coalesce(d{at}.place, {size}) AS INTEGER) AS {layout.key(at)}")
     unit = ["u"] if question.privacy_unit is not None else []
-    told = ", ".join([*unit, *codes, *(name for name, _ in question.values)])
-    return f"SELECT {told or '0 AS whole'} FROM ({records}) AS _dk_records{joined}"
+    text = ", ".join([*unit, *codes, *(name for name, _ in question.values)])
+    return f"SELECT {text or '0 AS whole'} FROM ({records}) AS _dk_records{joined}"
 
 
 def _counted(question: PreparationQuestion) -> str:
@@ -105,10 +105,10 @@ def _marginals(
     con: duckdb.DuckDBPyConnection, question: PreparationQuestion, tables: Sequence[tuple[int, ...]]
 ) -> dict[tuple[int, ...], Ints]:
     many = len(question.keys)
-    sets = list(dict.fromkeys(tuple(at for at in one if at < many) for one in tables))
-    keys = sorted({at for one in sets for at in one})
+    sets = list(dict.fromkeys(tuple(at for at in table if at < many) for table in tables))
+    keys = sorted({at for numbers in sets for at in numbers})
     totals = ["n", *(f"{name}{at}" for at in range(len(question.numbers)) for name in "cs")]
-    summed = ", ".join(f"CAST(coalesce(system.main.sum({one}), 0) AS BIGINT) AS {one}" for one in totals)
+    summed = ", ".join(f"CAST(coalesce(system.main.sum({total}), 0) AS BIGINT) AS {total}" for total in totals)
     grouped = ", ".join(f"({', '.join(map(layout.key, one))})" for one in sets)
     # A place is never NULL, so it is NULL where a set does not group by it.
     shown = "".join(f"coalesce({layout.key(at)}, -1) AS {layout.key(at)}, " for at in keys)
@@ -126,7 +126,7 @@ def _marginals(
             exactly[cells] = columns["n"][met] if own else columns["n"][met][0]
         else:
             steps, at = question.design.workload.whole(table), table[-1] - many
-            n, counted, total = (columns[one][met] for one in ("n", f"c{at}", f"s{at}"))
+            n, counted, total = (columns[text][met] for text in ("n", f"c{at}", f"s{at}"))
             parts = (steps * counted - total, total, steps * (n - counted))
             exactly[cells] = np.stack(parts, axis=-1)
         found[table] = exactly
@@ -138,7 +138,7 @@ def following(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa
     estimated = _estimate(con, question)
     rows = places(con, question)
     at = rows.column(PLACE).to_numpy()
-    columns = [rows.column(one) for one in question.form.cell]
+    columns = [rows.column(text) for text in question.form.cell]
     for measure, _ in question.measures:
         cells = estimated.marginal(question.with_number(measure))
         if isinstance(measure, Sums):
@@ -179,7 +179,7 @@ def _estimate(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> An
     known = question.preparation
     path = (question.location.database, "duckanon", f"answer_{known.key}")
     rows = con.execute(f"SELECT marginal, n FROM {quoted(path)} ORDER BY marginal ASC, cell ASC").fetchnumpy()
-    marginal, numbers = (np.asarray(rows[one]).astype(np.int64) for one in ("marginal", "n"))
+    marginal, numbers = (np.asarray(rows[text]).astype(np.int64) for text in ("marginal", "n"))
     design = known.design
     noisy = {
         table: numbers[marginal == at].reshape(design.workload.shape(table)) for at, table in enumerate(design.measured)

@@ -42,8 +42,8 @@ def grouped_records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion
     keys = question.form.keys
     texts = [layout.own_key(at) for at, key in enumerate(keys) if key.kind == "VARCHAR"]
     shown = [
-        f"CAST({quoted([one.column])} AS VARCHAR) COLLATE C AS {layout.own_key(at)}" if one.kind == "VARCHAR" else own
-        for at, (one, own) in enumerate(zip(keys, own_keys(question), strict=True))
+        f"CAST({quoted([key.column])} AS VARCHAR) COLLATE C AS {layout.own_key(at)}" if key.kind == "VARCHAR" else own
+        for at, (key, own) in enumerate(zip(keys, own_keys(question), strict=True))
     ]
     by = [layout.own_key(at) for at in range(len(keys))]
     by += [layout.own_event(at) for at in range(len(question.events))]
@@ -53,10 +53,10 @@ def grouped_records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion
 
 
 def _records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, keys: Sequence[str]) -> str:
-    shown = [*keys, *(f"{outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events))]
+    shown = [*keys, *(f"{outcome(event)} AS {layout.own_event(at)}" for at, event in enumerate(question.events))]
     shown += [f"{value} AS {name}" for name, value in question.values]
     records = filtered(con, question, shown, [*_unit_of(question), *(name for name, _ in question.values)])
-    measures = [(layout.value(at), one) for at, (one, _) in enumerate(question.measures)]
+    measures = [(layout.value(at), measure) for at, (measure, _) in enumerate(question.measures)]
     return within_steps([(name, one.number) for name, one in measures if isinstance(one, Sums | Quantiles)], records)
 
 
@@ -67,10 +67,10 @@ def within_steps(numbers: Sequence[tuple[str, Number]], records: str) -> str:
     depend on it. numbers: with the names of their columns.
     """
     kept = [
-        f"CASE WHEN {name} IS NOT NULL THEN system.main.least(system.main.greatest({name}, 0), {one.steps}) END "
+        f"CASE WHEN {name} IS NOT NULL THEN system.main.least(system.main.greatest({name}, 0), {number.steps}) END "
         f"AS {name}"
-        for name, one in numbers
-        if isinstance(one, Computed)
+        for name, number in numbers
+        if isinstance(number, Computed)
     ]
     return f"SELECT * REPLACE ({', '.join(kept)}) FROM ({records}) AS _dk_kept" if kept else records
 
@@ -83,7 +83,7 @@ def filtered(
     if unit is not None:
         shown = [f"{quoted([unit])} AS u", *shown]
         tests.append(f"{quoted([unit])} IS NOT NULL")
-    where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
+    where = f" WHERE {' AND '.join(f'({test})' for test in tests)}" if tests else ""
     return by_bytes(con, f"SELECT {', '.join(shown) or '0 AS whole'} FROM {question.records} AS {RECORD}{where}", texts)
 
 
@@ -97,23 +97,23 @@ def in_its_cell(question: AggregatesQuestion) -> str:
 def own_keys(question: PaidQuestion) -> list[str]:
     """A record's keys, as they are compared."""
     keys = question.form.keys
-    return [f"{compared(quoted([one.column]), one)} AS {layout.own_key(at)}" for at, one in enumerate(keys)]
+    return [f"{compared(quoted([key.column]), key)} AS {layout.own_key(at)}" for at, key in enumerate(keys)]
 
 
 def keys_met(question: PaidQuestion) -> list[str]:
     """That a record has the keys of a cell, as conditions."""
     return [
-        f"{layout.own_key(at)} IS NOT DISTINCT FROM {compared(layout.base(at), one)}"
-        for at, one in enumerate(question.form.keys)
+        f"{layout.own_key(at)} IS NOT DISTINCT FROM {compared(layout.base(at), key)}"
+        for at, key in enumerate(question.form.keys)
     ]
 
 
-def compared(name: str, one: Key) -> str:
+def compared(name: str, key: Key) -> str:
     """A key as it is compared with its domain: text by its bytes, so that each record lies in one cell.
 
     Under a collation that ignores case, a record with 'a' would lie in the cells of 'a' and of 'A', and count twice.
     """
-    return bytes_of(name) if one.kind == "VARCHAR" else name
+    return bytes_of(name) if key.kind == "VARCHAR" else name
 
 
 def bytes_of(text: str) -> str:
@@ -127,12 +127,12 @@ def by_bytes(con: duckdb.DuckDBPyConnection, query: str, names: Sequence[str]) -
     A collation, which may be the connection's, takes different texts for equal. Two units would be one then, until one
     of them leaves; and their hashes would differ.
     """
-    told = con.sql(query)
-    kinds = dict(zip(told.columns, told.types, strict=True))
+    relation = con.sql(query)
+    kinds = dict(zip(relation.columns, relation.types, strict=True))
     texts = [name for name in names if name in kinds and kinds[name].id in ("varchar", "enum")]
     return _with_bytes(texts, query)
 
 
 def _with_bytes(texts: Sequence[str], query: str) -> str:
-    replaced = ", ".join(f"{bytes_of(one)} AS {one}" for one in texts)
+    replaced = ", ".join(f"{bytes_of(text)} AS {text}" for text in texts)
     return f"SELECT * REPLACE ({replaced}) FROM ({query})" if texts else query
