@@ -228,7 +228,7 @@ class Backend:
 
     def _seen(self) -> tuple[tuple[int, int], Visible]:
         stamp = self.stamp
-        columns, tables = (self._con.execute(one).fetchall() for one in (_COLUMNS, _TABLES))
+        columns, tables = (self._con.execute(text).fetchall() for text in (_COLUMNS, _TABLES))
         return stamp, Visible(columns, tables, tuple(self._comments(columns)))
 
     def _settled(self, decide: Callable[[], T], begin: Callable[[], None] = lambda: None) -> T:
@@ -256,12 +256,12 @@ class Backend:
     def parameter_types(self, text: str, declared: Sequence[int]) -> list[int]:
         """The oids of a statement's parameters. declared: those that the client chose, 0 where it did not."""
         count = max(parameters(text), len(declared))
-        given = [*declared, *[0] * (count - len(declared))]
-        if all(given):
-            return given
-        found = [pg_type(one).oid for one in parameter_types(text, self._columns())]
-        found += [types.TEXT.oid] * (count - len(found))
-        return [chosen or guessed for chosen, guessed in zip(given, found, strict=True)]
+        numbers = [*declared, *[0] * (count - len(declared))]
+        if all(numbers):
+            return numbers
+        oids = [pg_type(parameter_kind).oid for parameter_kind in parameter_types(text, self._columns())]
+        oids += [types.TEXT.oid] * (count - len(oids))
+        return [chosen or guessed for chosen, guessed in zip(numbers, oids, strict=True)]
 
     def _columns(self) -> Columns:
         tables: dict[str, dict[str, str]] = {}
@@ -275,7 +275,7 @@ class Backend:
         oids: of its parameters.
         """
         text = self._with_intervals(text)
-        filled = with_parameters(text, [f"CAST(NULL AS {_name(one)})" for one in oids])
+        filled = with_parameters(text, [f"CAST(NULL AS {_name(oid)})" for oid in oids])
         if is_change(filled):
             filled = returned(filled) or ""
         first = _first(filled)
@@ -291,9 +291,9 @@ class Backend:
     def _columns_like(self, text: str, like: str) -> list[Column]:
         """The columns of a statement that one with the same columns has, which runs."""
         self._con.execute(like)
-        found = self._described(text)
+        columns = self._described(text)
         self._con.fetchall()
-        return found
+        return columns
 
     def _columns_of(self, query: str) -> list[Any]:
         """What DESCRIBE says of a query."""
@@ -339,11 +339,11 @@ class Backend:
         """A statement with the same columns as one with this first word; '' if the statement itself may run."""
         return "SUMMARIZE SELECT 1 AS one" if first == "summarize" else ""
 
-    def _described(self, text: str, told: Described = ()) -> list[Column]:
+    def _described(self, text: str, described: Described = ()) -> list[Column]:
         """The columns of the last result. told: their names and types, where it has texts in place of values."""
-        told = told or [(str(one[0]), str(one[1])) for one in self._con.description or ()]
-        shown = as_postgresql(text, [name for name, _ in told])
-        return [Column(name, pg_type(kind)) for name, (_, kind) in zip(shown, told, strict=True)]
+        described = described or [(str(value[0]), str(value[1])) for value in self._con.description or ()]
+        shown = as_postgresql(text, [name for name, _ in described])
+        return [Column(name, pg_type(kind)) for name, (_, kind) in zip(shown, described, strict=True)]
 
     def _to_be_texts(self, query: str, has_values: bool, describe: Callable[[], list[Any]]) -> Described:
         """The columns of a query if some are to come as texts, which lose nothing; else none.
@@ -371,7 +371,7 @@ class Backend:
     def _keep_open(self) -> None:
         """Keep the rest of the last result, since the next statement on the connection would discard it."""
         if self._open is not None:
-            self._open.keep(_MOST_KEPT - sum(one.kept for one in self._kept))
+            self._open.keep(_MOST_KEPT - sum(rows.kept for rows in self._kept))
             self._open = None
         self._end_reading()
 
@@ -395,16 +395,16 @@ class _Rows:
 
     def fetch(self, count: int) -> list[Any]:
         """The next rows, at most so many; none at the end."""
-        found, self._kept = self._kept[:count], self._kept[count:]
-        if self._con is not None and len(found) < count:
-            more: list[Any] = self._con.fetchmany(count - len(found))
-            if len(more) < count - len(found):
+        values, self._kept = self._kept[:count], self._kept[count:]
+        if self._con is not None and len(values) < count:
+            more: list[Any] = self._con.fetchmany(count - len(values))
+            if len(more) < count - len(values):
                 self._con = None
                 self._ended()
-            found += more
-        if not found and self._is_cut:
+            values += more
+        if not values and self._is_cut:
             raise PgError("54000", "The result is too long to be kept beside another statement: fetch it first.")
-        return found
+        return values
 
     def first(self, count: int) -> Iterator[Any]:
         """The first rows, at most so many, which are fetched afterwards all the same. Called before any was."""
@@ -476,13 +476,13 @@ class AnalystBackend(Backend):
                 statement = self._settled(
                     lambda: self._analyst.admitted(text, list(values) or None), self._analyst.begin_reading
                 )
-                told = self._texts_of(statement)
-                self._analyst.run(statement, [kind for _, kind in told])
+                texts = self._texts_of(statement)
+                self._analyst.run(statement, [kind for _, kind in texts])
             except Exception as error:
                 # A charge remains although the statement failed, so the log records it.
                 error.spent = asker.spent  # type: ignore[attr-defined]
                 raise
-        return self._result(text, asker.spent, told)
+        return self._result(text, asker.spent, texts)
 
     def _texts_of(self, statement: Admitted) -> Described:
         if _first(statement.text) not in _QUERIES:
@@ -498,7 +498,7 @@ class AnalystBackend(Backend):
             return None
         self._analyst.end_reading()
         self._analyst.execute(text, list(values) or None)
-        if has_texts([str(one[1]) for one in self._analyst.description or ()]):
+        if has_texts([str(value[1]) for value in self._analyst.description or ()]):
             return None
         result = self._result(text, Fraction(0))
         if not values and _LITERAL.fullmatch(text) and len(self._literals) < _MOST_LITERALS:
@@ -512,7 +512,7 @@ class AnalystBackend(Backend):
         result, rows = known
         return Result(result.tag, result.columns, _Listed(rows).fetch, decision=result.decision)
 
-    def _result(self, text: str, spent: Fraction, told: Described = ()) -> Result:
+    def _result(self, text: str, spent: Fraction, described: Described = ()) -> Result:
         """The result of the statement that was just run. told: its columns, where some came as texts."""
         decision, first = self._analyst.decision, _first(text)
         if first in ("create", "insert", "drop"):
@@ -520,7 +520,7 @@ class AnalystBackend(Backend):
             rows = self._analyst.fetchall()
             self._analyst.end_reading()
             return replace(_done(text, _count(rows), decision, spent), noise=self._noise(spent))
-        columns, found = self._described(text, told), self._rows()
+        columns, found = self._described(text, described), self._rows()
         noise = self._noise(spent, [column.name for column in columns], found)
         return Result(_tag(first), columns, found.fetch, None, decision, spent, noise)
 
@@ -600,14 +600,14 @@ class StewardBackend(Backend):
         first, given = _first(text), [list(values)] if values else []
         query = text.rstrip().removesuffix(";")
         is_read = first in _QUERIES and not is_change(text)
-        told: Described = ()
+        described: Described = ()
         if is_read:
-            told = self._to_be_texts(
+            described = self._to_be_texts(
                 query, bool(given), lambda: list(self._steward.execute(f"DESCRIBE {query}", *given).fetchall())
             )
-        con = self._steward.execute(with_texts(query, [kind for _, kind in told]) if told else text, *given)
+        con = self._steward.execute(with_texts(query, [kind for _, kind in described]) if described else text, *given)
         self._own_changes += not is_read
-        columns = self._described(text, told)
+        columns = self._described(text, described)
         kind = found[0] if (found := [(column.name, column.type.name) for column in columns]) else None
         is_query = is_read or first in _ABOUT
         if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
@@ -661,8 +661,8 @@ class _Listed:
         self._rows = rows
 
     def fetch(self, count: int) -> list[Any]:
-        found, self._rows = self._rows[:count], self._rows[count:]
-        return found
+        rows, self._rows = self._rows[:count], self._rows[count:]
+        return rows
 
 
 def _fetched(result: Result) -> Result:
@@ -678,9 +678,9 @@ def listed(tag: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -
     return Result(tag, columns, _Listed(list(rows)).fetch)
 
 
-def catalog_columns(found: Any) -> list[Column]:
+def catalog_columns(answer: Any) -> list[Column]:
     """The columns of an answer of the catalog instance."""
-    return [Column(name, kind) for name, kind in zip(found.names, found.shown, strict=True)]
+    return [Column(name, kind) for name, kind in zip(answer.names, answer.shown, strict=True)]
 
 
 def _first(text: str) -> str:
@@ -699,7 +699,7 @@ def _count(rows: list[Any]) -> int | None:
 
 def _done(text: str, count: int | None, decision: Decision | None, spent: Fraction) -> Result:
     """The result of a statement without rows, such as INSERT 0 5, SELECT 5 or CREATE VIEW."""
-    words = [one.word for one in tokens(text) if one.word]
+    words = [token.word for token in tokens(text) if token.word]
     kind = next((word for word in words if word in ("insert", "update", "delete", "merge")), "")
     if words[:1] in (["create"], ["drop"], ["alter"]):
         what = next((word for word in words[1:] if word not in ("or", "replace", "temp", "temporary")), "")

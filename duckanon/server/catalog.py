@@ -95,12 +95,12 @@ class UserCatalog:
         instance = self._instance
         if instance is None or instance.is_broken:
             self._instance = instance = self._shared(instance.listing if instance else Listing(self._database))
-        sql, told = instance.rewritten(text, parameters)
+        sql, pg_types = instance.rewritten(text, parameters)
         columns, rows = instance.run(sql, seconds, most, self.process)
         if len(rows) > _MOST_ROWS:
             raise PgError("54000", f"The catalog's answer has more than {_MOST_ROWS:,} rows: ask for less.")
         names, kinds = [name for name, _ in columns], [kind for _, kind in columns]
-        known = told if len(told) == len(kinds) else [None] * len(kinds)
+        known = pg_types if len(pg_types) == len(kinds) else [None] * len(kinds)
         return Answer(names, kinds, [one or _shown(kind) for one, kind in zip(known, kinds, strict=True)], rows)
 
 
@@ -119,8 +119,8 @@ class _Shared:
         """
         key = user, writes, listing, tuple(sorted(settings.items()))
         with self._lock:
-            found = self._used.get(key)
-        made = found if found is not None and not found.is_broken else None
+            catalog_instance = self._used.get(key)
+        made = catalog_instance if catalog_instance is not None and not catalog_instance.is_broken else None
         made = made or CatalogInstance(user, listing, settings, writes=writes)
         with self._lock:
             self._used[key] = self._last[key] = made

@@ -86,8 +86,8 @@ def relations() -> Mapping[tuple[str, str], Relation]:
     found = {}
     for row in _rows("relations"):
         columns = dict(column.rsplit(" ", 1) for column in row["columns"].split(" | "))
-        one = Relation(int(row["oid"]), row["schema"], row["relation"], columns)
-        found[one.schema, one.name] = one
+        relation = Relation(int(row["oid"]), row["schema"], row["relation"], columns)
+        found[relation.schema, relation.name] = relation
     return found
 
 
@@ -113,7 +113,7 @@ def type_name(spelled: str) -> str:
 @cache
 def columns_of_type(kind: str) -> frozenset[str]:
     """The names of all columns that have a type in some catalog."""
-    return frozenset(name for one in relations().values() for name, has in one.columns.items() if has == kind)
+    return frozenset(name for relation in relations().values() for name, has in relation.columns.items() if has == kind)
 
 
 @cache

@@ -42,7 +42,7 @@ class CatalogInstance:
         self.listing = listing
         # Whether the instance can no longer be used, after an internal error of DuckDB.
         self.is_broken = False
-        spelled = ", ".join(f"{one['oid']}::UINTEGER: {literal(one['spelled'])}" for one in facts.types())
+        spelled = ", ".join(f"{kind['oid']}::UINTEGER: {literal(kind['spelled'])}" for kind in facts.types())
         told = ", ".join(f"{literal(name.lower())}: {literal(value)}" for name, value in settings.items())
         self._constants = {
             "user": literal(user),
@@ -57,7 +57,7 @@ class CatalogInstance:
         self._con = duckdb.connect(":memory:", config=dict(_CONFIG))
         find = listing.find
         # Programs first describe a query and then run it, and often send the same one again.
-        self._kept = lru_cache(maxsize=64)(lambda text, given: rewritten(known(text), given, find))
+        self._kept = lru_cache(maxsize=64)(lambda text, item: rewritten(known(text), item, find))
         self._create(settings)
         self._fill()
         self._con.execute("SET lock_configuration = true")
@@ -85,7 +85,7 @@ class CatalogInstance:
 
     def _create(self, settings: Mapping[str, str]) -> None:
         create = ["CREATE SCHEMA pg", "CREATE SCHEMA info", "CREATE SCHEMA seen", *_STAGING]
-        create += [one.create for one in facts.relations().values()]
+        create += [relation.create for relation in facts.relations().values()]
         self._con.execute(";".join(create))
         rows = facts.types()
         kinds = facts.relations()[facts.PG, "pg_type"].columns
@@ -102,7 +102,7 @@ class CatalogInstance:
 
     def _run_script(self, text: str) -> None:
         # A colon before a word that is no constant stands before a type.
-        said = re.sub(r"(?<!:):(\w+)\b", lambda found: self._constants.get(found[1], found[0]), text)
+        said = re.sub(r"(?<!:):(\w+)\b", lambda item: self._constants.get(item[1], item[0]), text)
         self._con.execute(said)
 
     def _fill(self) -> None:

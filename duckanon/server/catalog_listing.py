@@ -47,8 +47,8 @@ class Listing:
     @cached_property
     def _kinds(self) -> Mapping[tuple[str, str], str]:
         """The kind of each table or view, by schema and name."""
-        found = {(self._schema(*row[:2]), row[2]): "BASE TABLE" for row in self.columns}
-        return found | {(self._schema(*row[:2]), row[2]): row[3] for row in self.tables}
+        texts = {(self._schema(*row[:2]), row[2]): "BASE TABLE" for row in self.columns}
+        return texts | {(self._schema(*row[:2]), row[2]): row[3] for row in self.tables}
 
     @cached_property
     def namespaces(self) -> Mapping[str, int]:
@@ -67,29 +67,29 @@ class Listing:
         for row in self.columns:
             widths[self._schema(*row[:2]), row[2]] += 1
         return [
-            (self.numbers[one], self.namespaces[one[0]], *one, "v" if kind == "VIEW" else "r", widths[one])
-            for one, kind in self._kinds.items()
+            (self.numbers[pair], self.namespaces[pair[0]], *pair, "v" if kind == "VIEW" else "r", widths[pair])
+            for pair, kind in self._kinds.items()
         ]
 
     def fields(self) -> list[tuple[Any, ...]]:
         """Rows of seen.columns."""
-        found, place = [], dict.fromkeys(self._kinds, 0)
+        values, place = [], dict.fromkeys(self._kinds, 0)
         for database, schema, table, column, kind, nullable in self.columns:
-            one = self._schema(database, schema), table
-            place[one] += 1
+            pair = self._schema(database, schema), table
+            place[pair] += 1
             shown = pg_type(kind)
             modifier, depth = (shown.element or shown).modifier, int(shown.element is not None)
-            found.append((self.numbers[one], column, place[one], shown.oid, modifier, depth, nullable != "NO"))
-        return found
+            values.append((self.numbers[pair], column, place[pair], shown.oid, modifier, depth, nullable != "NO"))
+        return values
 
     def described(self) -> list[tuple[Any, ...]]:
         """Rows of seen.comments."""
-        places = {(one[0], one[1]): one[2] for one in self.fields()}
-        found = []
+        places = {(field[0], field[1]): field[2] for field in self.fields()}
+        values = []
         for database, schema, table, column, text in self.comments:
             number = self.numbers[self._schema(database, schema), table]
-            found.append((number, places[number, column] if column else 0, text))
-        return found
+            values.append((number, places[number, column] if column else 0, text))
+        return values
 
     def find(self, kind: str, said: str) -> int | None:
         """The number of a regclass, regtype or regnamespace by its name as a query writes it; None if there is none."""

@@ -72,12 +72,12 @@ class CatalogQuery:
     @property
     def parameters(self) -> Sequence[PgType]:
         """The types of $1, $2 and so on, by what they are cast to or compared with; text where neither is known."""
-        found: dict[int, PgType] = {}
+        pg_types: dict[int, PgType] = {}
         for node in self.tree.find_all(exp.Parameter):
-            at, told = place(node), _parameter_type(node)
-            if told is not None or at not in found:
-                found[at] = told or types.TEXT
-        return [found.get(at, types.TEXT) for at in range(1, max(found, default=0) + 1)]
+            at, parameter_type = place(node), _parameter_type(node)
+            if parameter_type is not None or at not in pg_types:
+                pg_types[at] = parameter_type or types.TEXT
+        return [pg_types.get(at, types.TEXT) for at in range(1, max(pg_types, default=0) + 1)]
 
 
 def parsed(text: str) -> CatalogQuery | None:
@@ -195,9 +195,9 @@ def _parameter_type(node: Node) -> PgType | None:
         compared = compared.parent
     if isinstance(compared, exp.In | exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE | exp.All):
         for column in compared.find_all(exp.Column):
-            found = column_type(str(column.name).lower(), frozenset(relations()))
-            if found is not None:
-                return types.array_of(found) if in_array and isinstance(above, exp.Any) else found
+            pg_type = column_type(str(column.name).lower(), frozenset(relations()))
+            if pg_type is not None:
+                return types.array_of(pg_type) if in_array and isinstance(above, exp.Any) else pg_type
     return types.array_of(types.TEXT) if isinstance(above, exp.Any) else None
 
 
@@ -214,7 +214,7 @@ def _type_of(spelled: str) -> PgType | None:
 
 def column_type(name: str, reads: frozenset[tuple[str, str]]) -> PgType | None:
     """The type of a catalog's column, if all catalogs that have one of this name agree."""
-    kinds = {relations()[one].columns[name] for one in reads if name in relations()[one].columns}
+    kinds = {relations()[pair].columns[name] for pair in reads if name in relations()[pair].columns}
     if len(kinds) != 1:
         return None
     return types.BY_OID.get(type_numbers().get(next(iter(kinds)), 0))

@@ -89,19 +89,19 @@ def _rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> 
         at = place(node)
         value = parameters[at - 1] if 0 < at <= len(parameters) else None
         node.replace(_constant("" if value is None and _is_key(node) else value))
-    shown = [_shown_type(one, query.reads) for one in tree.selects] if isinstance(tree, exp.Select) else []
+    shown = [_shown_type(select, query.reads) for select in tree.selects] if isinstance(tree, exp.Select) else []
     _in_order(tree, own)
     fold_names(tree)
     name_columns(tree)
     _drop_unreachable(tree, own)
-    outermost = [unaliased(one) for select in branches(tree) for one in select.selects]
+    outermost = [unaliased(value) for select in branches(tree) for value in select.selects]
     changed = _Rewriter(find, _aliases(tree), own, outermost).rewrite(tree)
     return changed.sql(dialect="postgres", identify=True), shown
 
 
 def _in_order(tree: Node, own: frozenset[str]) -> None:
     """Sort the columns of tables where a query has no ORDER BY: clients rely on the order that PostgreSQL returns."""
-    if not isinstance(tree, exp.Select) or any(tree.args.get(one) for one in ("order", "group", "distinct", "limit")):
+    if not isinstance(tree, exp.Select) or any(tree.args.get(text) for text in ("order", "group", "distinct", "limit")):
         return
     if any(isinstance(node, exp.AggFunc | exp.Window) for select in tree.selects for node in select.walk()):
         return
@@ -113,12 +113,12 @@ def _in_order(tree: Node, own: frozenset[str]) -> None:
 
 def _aliases(tree: Node) -> Mapping[str, int]:
     """The numbers of the catalogs that a query reads, by the names that qualify their columns."""
-    found = {}
+    aliases = {}
     for table in tree.find_all(exp.Table):
         relation = relations().get((PG, table.name.lower()))
         if relation is not None and isinstance(table.this, exp.Identifier):
-            found[str(table.alias or table.name).lower()] = relation.oid
-    return found
+            aliases[str(table.alias or table.name).lower()] = relation.oid
+    return aliases
 
 
 class _Rewriter:
@@ -131,7 +131,7 @@ class _Rewriter:
     def __init__(self, find: Finder, tables: Mapping[str, int], own: frozenset[str], outermost: Sequence[Node]) -> None:
         self._find, self._tables, self._own = find, tables, own
         # The nodes are kept, so that no other gets their identity.
-        self._outermost, self._shown = outermost, {id(one) for one in outermost}
+        self._outermost, self._shown = outermost, {id(value) for value in outermost}
 
     def rewrite(self, tree: Node) -> Node:
         for node in reversed(list(tree.walk(bfs=False))):
@@ -207,20 +207,24 @@ class _Rewriter:
         return exp.alias_(value, name) if is_shown else value
 
     def _function(self, node: Node) -> Node:
-        name, given = str(node.name).lower(), node.expressions
+        name, expressions = str(node.name).lower(), node.expressions
         if name in ("to_regclass", "to_regtype"):
-            number = self._find(name[3:], str(given[0].name)) if given and isinstance(given[0], exp.Literal) else None
+            number = (
+                self._find(name[3:], str(expressions[0].name))
+                if expressions and isinstance(expressions[0], exp.Literal)
+                else None
+            )
             return exp.Null() if number is None else exp.Literal.number(number)
-        if name == "format" and given:
-            return _formatted(given[0], given[1:])
+        if name == "format" and expressions:
+            return _formatted(expressions[0], expressions[1:])
         if name == "_pg_expandarray":
-            return _call("unnest", _call("dk_numbered", *given))
+            return _call("unnest", _call("dk_numbered", *expressions))
         if name == "generate_subscripts":
-            return _call("unnest", _call("dk_subscripts", *given[:1]))
+            return _call("unnest", _call("dk_subscripts", *expressions[:1]))
         if name in ("json_build_object", "jsonb_build_object"):
-            return _call("json_object", *given)
+            return _call("json_object", *expressions)
         if name in ("pg_partition_ancestors", "pg_partition_tree"):
-            return _call("unnest", exp.Array(expressions=[exp.Cast(this=given[0], to=_type("UINTEGER"))]))
+            return _call("unnest", exp.Array(expressions=[exp.Cast(this=expressions[0], to=_type("UINTEGER"))]))
         if name in NO_ROWS and not isinstance(node.parent, exp.Table):
             return _call("unnest", exp.Cast(this=exp.Null(), to=_type(f"STRUCT({NO_ROWS[name]})[]")))
         return node
@@ -232,7 +236,7 @@ def _drop_unreachable(tree: Node, own: frozenset[str]) -> None:
     DuckDB 1.4 cannot bind some of them.
     """
     for select in list(tree.find_all(exp.Select)):
-        if any(_is_empty(one, own) for one in _inner_tables(select)):
+        if any(_is_empty(inner_table, own) for inner_table in _inner_tables(select)):
             for column in select.expressions:
                 for inner in list(column.find_all(exp.Subquery)):
                     if inner is not column and not isinstance(inner.parent, exp.In):
@@ -303,7 +307,7 @@ def _table(node: Node, own: frozenset[str]) -> Node:
         return exp.Subquery(this=exp.Select().select(exp.alias_(node.this.copy(), str(alias.name))), alias=alias)
     if name in NO_ROWS:
         inner = exp.Select().where(exp.false())
-        for column, kind in (one.split(" ") for one in NO_ROWS[name].split(", ")):
+        for column, kind in (text.split(" ") for text in NO_ROWS[name].split(", ")):
             inner = inner.select(exp.alias_(exp.Cast(this=exp.Null(), to=_type(kind)), column))
         return exp.Subquery(this=inner, alias=node.args.get("alias"))
     if name == "pg_get_keywords":
@@ -318,19 +322,19 @@ def _side_by_side(node: Node) -> Node:
     """FROM unnest(a, b) WITH ORDINALITY as a subquery: DuckDB's unnest takes one list there."""
     lists, alias = node.expressions, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier("unnest"))
     names = [*alias.args.get("columns", ()), *map(exp.to_identifier, ("unnest",) * len(lists))][: len(lists)]
-    items = [exp.alias_(_call("unnest", one), name) for one, name in zip(lists, names, strict=True)]
+    items = [exp.alias_(_call("unnest", value), name) for value, name in zip(lists, names, strict=True)]
     if node.args.get("offset"):
         items.append(exp.alias_(_call("unnest", _call("dk_subscripts", lists[0].copy())), node.args["offset"]))
     return exp.Subquery(this=exp.Select().select(*items), alias=exp.TableAlias(this=alias.this))
 
 
-def _formatted(form: Node, given: Sequence[Node]) -> Node:
+def _formatted(form: Node, nodes: Sequence[Node]) -> Node:
     """PostgreSQL's format(), whose %I and %L quote names and texts."""
     kinds = re.findall(r"%([sIL])", str(form.this)) if isinstance(form, exp.Literal) else []
-    if len(kinds) != len(given):
-        return _call("printf", form, *given)
+    if len(kinds) != len(nodes):
+        return _call("printf", form, *nodes)
     quotes = {"I": "dk_quoted", "L": "quote_literal"}
-    parts = [_call(quotes[kind], one) if kind in quotes else one for kind, one in zip(kinds, given, strict=True)]
+    parts = [_call(quotes[kind], value) if kind in quotes else value for kind, value in zip(kinds, nodes, strict=True)]
     return _call("printf", exp.Literal.string(re.sub(r"%[IL]", "%s", str(form.this))), *parts)
 
 
@@ -394,8 +398,8 @@ def _type(duckdb: str) -> Node:
     return exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=duckdb)
 
 
-def _call(name: str, *given: Node) -> Node:
-    return exp.Anonymous(this=name, expressions=list(given))
+def _call(name: str, *node: Node) -> Node:
+    return exp.Anonymous(this=name, expressions=list(node))
 
 
 def _constant(value: Any) -> Node:
@@ -424,5 +428,5 @@ def _shown_type(node: Node, reads: frozenset[tuple[str, str]]) -> PgType | None:
         return types.TEXT
     if not isinstance(node, exp.Column):
         return None
-    found = column_type(str(node.name).lower(), reads)
-    return found if found in _SHOWN.values() else None
+    pg_type = column_type(str(node.name).lower(), reads)
+    return pg_type if pg_type in _SHOWN.values() else None

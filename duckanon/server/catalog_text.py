@@ -51,8 +51,8 @@ def _edit(text: str, tokens: Sequence[Any], at: int) -> tuple[int, str] | None:
     """How many tokens are replaced from here on, and by what."""
 
     def word(ahead: int) -> str:
-        one = tokens[at + ahead] if 0 <= at + ahead < len(tokens) else None
-        return "" if one is None or one.token_type.name == "STRING" else one.text.lower()
+        token = tokens[at + ahead] if 0 <= at + ahead < len(tokens) else None
+        return "" if token is None or token.token_type.name == "STRING" else token.text.lower()
 
     here, after = word(0), word(1)
     quoted = tokens[at].token_type.name == "IDENTIFIER"

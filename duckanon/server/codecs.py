@@ -125,11 +125,11 @@ def _span_of(value: timedelta | str) -> tuple[int, int, int]:
     """Months, days and microseconds of an interval: of DuckDB's text, such as '1 year -2 days 03:00:00.5'."""
     if isinstance(value, timedelta):
         return 0, *_days_and_rest(value)
-    found = _SPAN.fullmatch(value)
-    assert found is not None
-    years, months, days, hours, minutes, seconds = (int(found[at] or 0) for at in (1, 2, 3, 5, 6, 7))
-    micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(f"{found[8] or '':0<6}")
-    return years * 12 + months, days, -micros if found[4] else micros
+    match = _SPAN.fullmatch(value)
+    assert match is not None
+    years, months, days, hours, minutes, seconds = (int(match[at] or 0) for at in (1, 2, 3, 5, 6, 7))
+    micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(f"{match[8] or '':0<6}")
+    return years * 12 + months, days, -micros if match[4] else micros
 
 
 def _interval_text(value: timedelta | str) -> bytes:
@@ -245,38 +245,38 @@ def _ordinal(year: int, month: int, day: int) -> int:
 
 def _far_moment(text: str) -> tuple[int, int]:
     """Days and microseconds since 2000 of a date or timestamp in DuckDB's text."""
-    found = _FAR.fullmatch(text)
-    if found is None:
+    match = _FAR.fullmatch(text)
+    if match is None:
         raise PgError("22008", "A date or time of the result has no binary form: ask for it as text.")
-    year = 1 - int(found[1]) if found[4] else int(found[1])
-    clock = (found[5] or "00:00:00").removesuffix("+00")
-    return _ordinal(year, int(found[2]), int(found[3])) - _DAY_ZERO, _clock(time.fromisoformat(clock))
+    year = 1 - int(match[1]) if match[4] else int(match[1])
+    clock = (match[5] or "00:00:00").removesuffix("+00")
+    return _ordinal(year, int(match[2]), int(match[3])) - _DAY_ZERO, _clock(time.fromisoformat(clock))
 
 
 def _date_binary(value: date | str) -> bytes:
     if isinstance(value, str):
         # Python reads most of them, and several times faster.
         try:
-            found = date.fromisoformat(value)
+            day = date.fromisoformat(value)
         except ValueError:
             return _INT4.pack(_forever(value, _LAST_DAY) or _far_moment(value)[0])
     else:
-        found = value
-    return _INT4.pack(found.toordinal() - _DAY_ZERO)
+        day = value
+    return _INT4.pack(day.toordinal() - _DAY_ZERO)
 
 
 def _timestamp_binary(value: datetime | str) -> bytes:
     if isinstance(value, str):
         try:
-            found = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value)
         except ValueError:
             if endless := _forever(value, _LAST_MOMENT):
                 return _INT8.pack(endless)
             days, micros = _far_moment(value)
             return _INT8.pack(days * _DAY + micros)
     else:
-        found = value
-    return _INT8.pack((found - (_EPOCH if found.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND)
+        moment = value
+    return _INT8.pack((moment - (_EPOCH if moment.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND)
 
 
 def _forever(text: str, last: int) -> int:
@@ -390,10 +390,10 @@ def _checked(read: Decoder) -> Decoder:
 
 
 def _utf8(raw: bytes) -> str:
-    found = raw.decode()
-    if "\0" in found:
+    text = raw.decode()
+    if "\0" in text:
         raise ValueError
-    return found
+    return text
 
 
 def _bool(text: str) -> bool:
@@ -409,10 +409,10 @@ def _whole(bits: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not _WHOLE.fullmatch(text) or len(text) > 40:
             raise ValueError
-        found = int(text)
-        if not -(1 << bits) <= found < 1 << bits:
+        number = int(text)
+        if not -(1 << bits) <= number < 1 << bits:
             raise ValueError
-        return found
+        return number
 
     return read
 
@@ -446,23 +446,23 @@ def _bytea(text: str) -> bytes:
     raw = text.encode("ascii")
     if not _ESCAPED_BYTES.fullmatch(raw):
         raise ValueError
-    return _ESCAPED_BYTE.sub(lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1], 8)]), raw)
+    return _ESCAPED_BYTE.sub(lambda item: b"\\" if item[1] == b"\\" else bytes([int(item[1], 8)]), raw)
 
 
 def _date(text: str) -> Any:
     """A day, also with a time zone after it, as pgjdbc sends it."""
     if (forever := _FOREVER.get(text.strip().lower())) is not None:
         return duckdb.Value(forever, duckdb.sqltype("DATE"))
-    found = moments.read_date(text)
-    return date.fromisoformat(text) if found is None else found
+    day = moments.read_date(text)
+    return date.fromisoformat(text) if day is None else day
 
 
 def _datetime(text: str) -> Any:
     """A timestamp without time zone; one that the text has is left out, as PostgreSQL does."""
     if (forever := _FOREVER.get(text.strip().lower())) is not None:
         return duckdb.Value(forever, duckdb.sqltype("TIMESTAMP"))
-    found = moments.read_timestamp(text)
-    return datetime.fromisoformat(text).replace(tzinfo=None) if found is None else found
+    timestamp = moments.read_timestamp(text)
+    return datetime.fromisoformat(text).replace(tzinfo=None) if timestamp is None else timestamp
 
 
 def _datetimetz(text: str) -> Any:
@@ -471,8 +471,8 @@ def _datetimetz(text: str) -> Any:
     read = moments.read_instant(text, UTC)
     if read is not None:
         return read.replace(tzinfo=UTC)
-    found = datetime.fromisoformat(text)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _time(text: str) -> time:
@@ -487,10 +487,10 @@ def _zoned_clock(value: time) -> Any:
 
 
 def _span(text: str) -> Any:
-    found = moments.read_interval(text.strip())
-    if found is None:
+    duration = moments.read_interval(text.strip())
+    if duration is None:
         raise ValueError
-    return _interval(found.months, found.days, found.micros)
+    return _interval(duration.months, duration.days, duration.micros)
 
 
 def _interval(months: int, days: int, micros: int) -> Any:
@@ -533,7 +533,7 @@ def read_numeric(raw: bytes) -> Any:
     groups = struct.unpack(f"!{count}h", raw[8:])
     if count > _MOST_DIGITS or not all(0 <= group < 10_000 for group in groups):
         raise ValueError
-    digits, shift = int("".join(f"{one:04}" for one in groups) or "0"), 4 * (weight - count + 1) + scale
+    digits, shift = int("".join(f"{group:04}" for group in groups) or "0"), 4 * (weight - count + 1) + scale
     # Whole numbers throughout: arithmetic with decimals would round.
     coefficient, lost = divmod(digits, 10**-shift) if shift < 0 else (digits * 10**shift, 0)
     if lost:
@@ -619,7 +619,7 @@ def _array_binary(raw: bytes, element: int) -> list[Any]:
         return []
     if not 1 <= dimensions <= _DEEPEST or oid != element:
         raise ValueError
-    lengths = [int(struct.unpack_from("!i", raw, 12 + 8 * one)[0]) for one in range(dimensions)]
+    lengths = [int(struct.unpack_from("!i", raw, 12 + 8 * number)[0]) for number in range(dimensions)]
     at, read = 12 + 8 * dimensions, decoder(element, binary=True)
     items: list[Any] = []
     while at < len(raw):

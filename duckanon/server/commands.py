@@ -186,7 +186,7 @@ class _Words:
     """Reads a statement's tokens from first to last."""
 
     def __init__(self, text: str) -> None:
-        self.text, self._tokens, self._at = text, [one for one in tokens(text) if one.text != ";"], 0
+        self.text, self._tokens, self._at = text, [token for token in tokens(text) if token.text != ";"], 0
 
     @property
     def next(self) -> Token:
@@ -197,9 +197,9 @@ class _Words:
         return self._at >= len(self._tokens)
 
     def take(self) -> Token:
-        found = self.next
+        token = self.next
         self._at += 1
-        return found
+        return token
 
     @property
     def at(self) -> int:
@@ -212,10 +212,10 @@ class _Words:
 
     def skip(self, *words: str) -> str:
         """The next word if it is one of these, which is then taken; else ''."""
-        found = self.next.word or self.next.text
-        if not self.is_over and found in words:
+        word = self.next.word or self.next.text
+        if not self.is_over and word in words:
             self._at += 1
-            return found
+            return word
         return ""
 
     def name(self) -> str:
@@ -306,7 +306,7 @@ def _value(words: _Words) -> str | None:
         raise _unclear()
     if len(found) == 1:
         return None if found[0].word == "default" else found[0].value
-    return "".join(f"{one.value} " if one.text == "," else one.value for one in found)
+    return "".join(f"{token.value} " if token.text == "," else token.value for token in found)
 
 
 def _zone(words: _Words) -> str | None:
@@ -330,7 +330,7 @@ def _reset(words: _Words) -> Command:
 
 
 def _show(words: _Words) -> Command | None:
-    said = " ".join(one.word or one.value for one in words.rest()).replace(" . ", ".")
+    said = " ".join(token.word or token.value for token in words.rest()).replace(" . ", ".")
     if said == "all":
         return Show("")
     if said in ("transaction isolation level", "session transaction isolation level"):
@@ -447,7 +447,7 @@ def _copy_options(words: _Words) -> CopyOptions:
     """The options of COPY, in parentheses or in PostgreSQL's older way."""
     words.skip("with")
     given: dict[str, str] = {}
-    found = [one for one in words.rest() if one.text not in ("(", ")", ",") and one.word != "as"]
+    found = [token for token in words.rest() if token.text not in ("(", ")", ",") and token.word != "as"]
     at = 0
     while at < len(found):
         option = found[at].word
@@ -568,22 +568,22 @@ def _explain(words: _Words) -> Command:
     form = given.get("format", "text")
     if form not in _FORMS:
         raise PgError("22023", "A plan is shown as text, json or xml: EXPLAIN (FORMAT json) SELECT ...")
-    runs = (given.get(one, "off") for one in ("analyze", "analyse"))
+    runs = (given.get(text, "off") for text in ("analyze", "analyse"))
     return Explain(words.text[start:], form, any(run not in ("off", "false", "0") for run in runs))
 
 
 def _explain_options(words: _Words) -> dict[str, str]:
     """The options up to the parenthesis that closes them."""
-    given: dict[str, str] = {}
+    explain_options: dict[str, str] = {}
     while True:
         option = words.take().word
         if option not in _OPTIONS:
             raise PgError(
                 "42601", "EXPLAIN knows the options of PostgreSQL 15: FORMAT, ANALYZE, VERBOSE, COSTS and so on."
             )
-        given[option] = "on" if words.next.text in (",", ")") else words.take().value.lower()
+        explain_options[option] = "on" if words.next.text in (",", ")") else words.take().value.lower()
         if words.skip(")"):
-            return given
+            return explain_options
         if not words.skip(","):
             raise _unclear()
 

@@ -83,9 +83,9 @@ class LineReader:
         if lines[-1] == "":
             lines.pop()
         if self._is_plain(text):
-            first, found = self._line + 1, [line.removesuffix("\r") for line in lines]
-            records = list(zip(range(first, first + len(found)), found, strict=True))
-            self._line += len(found)
+            first, texts = self._line + 1, [line.removesuffix("\r") for line in lines]
+            records = list(zip(range(first, first + len(texts)), texts, strict=True))
+            self._line += len(texts)
         else:
             records = self._joined(lines, is_last=is_last)
         return self._split(records)
@@ -135,7 +135,7 @@ class LineReader:
                 at = line.find(self._options.quote, at) + 1
                 if not at:
                     return False
-            closing = next((one for one in self._in_quotes.finditer(line, at) if len(one[0]) == 1), None)
+            closing = next((match for match in self._in_quotes.finditer(line, at) if len(match[0]) == 1), None)
             if closing is None:
                 return True
             at, is_open = closing.end(), False
@@ -168,12 +168,12 @@ class LineReader:
             return [None if field == null else field for field in fields] if null in fields else fields
         joined: list[str] = []
         is_escaped = False
-        for one in line.split(delimiter):
+        for text in line.split(delimiter):
             if is_escaped:
-                joined[-1] += delimiter + one
+                joined[-1] += delimiter + text
             else:
-                joined.append(one)
-            is_escaped = (len(one) - len(one.rstrip("\\"))) % 2 == 1
+                joined.append(text)
+            is_escaped = (len(text) - len(text.rstrip("\\"))) % 2 == 1
         return [None if one == null else _ESCAPED.sub(_unescaped, one) if "\\" in one else one for one in joined]
 
     def _csv_values(self, line: str) -> list[str | None]:
@@ -181,7 +181,7 @@ class LineReader:
         if quote not in line:
             fields: list[str | None] = list(line.split(delimiter))
             return [None if field == null else field for field in fields] if null in fields else fields
-        found: list[str | None] = []
+        csv_values: list[str | None] = []
         parts: list[str] = []
         at, was_quoted = 0, False
         while True:
@@ -193,27 +193,27 @@ class LineReader:
                 continue
             parts.append(line[at:divided] if divided >= 0 else line[at:])
             value = "".join(parts)
-            found.append(None if value == null and not was_quoted else value)
+            csv_values.append(None if value == null and not was_quoted else value)
             if divided < 0:
-                return found
+                return csv_values
             parts, at, was_quoted = [], divided + 1, False
 
     def _quoted(self, line: str, at: int) -> tuple[str, int]:
         """The text in quotes that begins at a place, and the place behind the quote that closes it."""
         parts: list[str] = []
-        for found in self._in_quotes.finditer(line, at):
-            parts.append(line[at : found.start()])
-            if len(found[0]) == 1:
-                return "".join(parts), found.end()
-            parts.append(found[0][1])
-            at = found.end()
+        for match in self._in_quotes.finditer(line, at):
+            parts.append(line[at : match.start()])
+            if len(match[0]) == 1:
+                return "".join(parts), match.end()
+            parts.append(match[0][1])
+            at = match.end()
         # All quotes of a row are closed: it ends only then.
         raise PgError(_BAD, "A value in quotes has no end.")
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     """What a backslash and what follows it stand for."""
-    hexadecimal, octal, other = found.groups()
+    hexadecimal, octal, other = match.groups()
     if other is not None:
         return _ESCAPES.get(other, other)
     return chr(int(hexadecimal, 16) if hexadecimal else int(octal, 8) & 0xFF)
@@ -228,16 +228,16 @@ class BinaryReader:
 
     def feed(self, piece: bytes) -> Rows:
         self._rest += piece
-        found = self._taken()
+        rows = self._taken()
         if len(self._rest) > _LONGEST:
             raise PgError("54000", f"Row {self._row + 1} is too long: {_LONGEST >> 20} MiB are the most.")
-        return found
+        return rows
 
     def end(self) -> Rows:
-        found = self._taken()
+        rows = self._taken()
         if not self._is_over or self._rest:
             raise PgError(_BAD, "The binary data ends too early, or goes on behind its end.")
-        return found
+        return rows
 
     def _taken(self) -> Rows:
         """The rows that are whole."""

@@ -30,5 +30,5 @@ def place(text: str, sentence: str, start: int = 0) -> int | None:
     whole = re.compile(
         rf"(?<!\w){pattern}(?!\w)" if words == [words[0]] and words[0].isidentifier() else pattern, re.IGNORECASE
     )
-    found = whole.search(text, start) or re.compile(pattern, re.IGNORECASE).search(text, start)
-    return None if found is None else found.start() + 1
+    match = whole.search(text, start) or re.compile(pattern, re.IGNORECASE).search(text, start)
+    return None if match is None else match.start() + 1

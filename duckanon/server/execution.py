@@ -303,16 +303,16 @@ class Execution:
             return None
 
         def filled() -> Catalogs | None:
-            made = self._catalogs if self._catalogs is not None else make(backend.role, self._name)
-            self._catalogs = made
-            made.process = self.process
-            if not made.answers(text):
+            catalogs = self._catalogs if self._catalogs is not None else make(backend.role, self._name)
+            self._catalogs = catalogs
+            catalogs.process = self.process
+            if not catalogs.answers(text):
                 return None
             if self._filled != backend.stamp:
-                stamp, seen = backend.stamp, backend.visible()
-                made.fill(seen.columns, seen.tables, seen.comments)
+                stamp, visible = backend.stamp, backend.visible()
+                catalogs.fill(visible.columns, visible.tables, visible.comments)
                 self._filled = stamp
-            return made
+            return catalogs
 
         return await self._work(filled)
 
@@ -412,7 +412,7 @@ class Execution:
 
     @property
     def _seconds(self) -> float | None:
-        limits = [one for one in (self._service.options.seconds, self._settings.statement_seconds) if one]
+        limits = [number for number in (self._service.options.seconds, self._settings.statement_seconds) if number]
         return min(limits, default=None)
 
     async def _copy_out(self, portal: Portal, command: commands.CopyOut) -> None:

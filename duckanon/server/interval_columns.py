@@ -55,11 +55,11 @@ def with_intervals(text: str, is_answered: Callable[[str], bool]) -> str:
 def _outer(found: Sequence[Token]) -> list[Token]:
     """The tokens that stand in no parentheses, with these."""
     kept, depth = [], 0
-    for one in found:
-        depth -= one.kind == "mark" and one.text in ")]}"
+    for token in found:
+        depth -= token.kind == "mark" and token.text in ")]}"
         if depth <= 0:
-            kept.append(one)
-        depth += one.kind == "mark" and one.text in "([{"
+            kept.append(token)
+        depth += token.kind == "mark" and token.text in "([{"
     return kept
 
 
@@ -73,14 +73,14 @@ def _items(text: str, outer: Sequence[Token]) -> list[_Item]:
         return []
     first += words[first : first + 1] == ["all"]
     last = next((at for at in range(first, len(outer)) if words[at] in _BEHIND), len(outer))
-    found, part = [], list[Token]()
-    for one in [*outer[first:last], None]:
-        if one is not None and not (one.kind == "mark" and one.text in ",;"):
-            part.append(one)
+    values, part = [], list[Token]()
+    for token in [*outer[first:last], None]:
+        if token is not None and not (token.kind == "mark" and token.text in ",;"):
+            part.append(token)
         elif part:
-            found.append(_item(text, part))
+            values.append(_item(text, part))
             part = []
-    return found
+    return values
 
 
 def _item(text: str, part: Sequence[Token]) -> _Item:
@@ -91,7 +91,9 @@ def _item(text: str, part: Sequence[Token]) -> _Item:
     except (SqlglotError, RecursionError, IndexError):
         return nothing
     number = tree.unalias()
-    if number.find(exp.AggFunc) is None or any(one.name.lower() in _ENDS for one in number.find_all(exp.Anonymous)):
+    if number.find(exp.AggFunc) is None or any(
+        anonymou.name.lower() in _ENDS for anonymou in number.find_all(exp.Anonymous)
+    ):
         return nothing
     if isinstance(tree, exp.Alias):
         behind = part[-3] if len(part) > 2 and part[-2].word == "as" else part[-2]
@@ -107,9 +109,9 @@ def _written(text: str, items: Sequence[_Item], outer: Sequence[Token], places: 
     """The query with the ends beside some of its columns. Columns that are named by number get their new number."""
     inserted = [(items[at].end, items[at].end, items[at].ends) for at in places]
     inserted += [
-        (one.start, one.end, str(at + sum(place < at - 1 for place in places) * len(_ENDS)))
-        for one in _numbers(outer)
-        if 0 < (at := int(one.text)) <= len(items)
+        (number.start, number.end, str(at + sum(place < at - 1 for place in places) * len(_ENDS)))
+        for number in _numbers(outer)
+        if 0 < (at := int(number.text)) <= len(items)
     ]
     parts, at = [], 0
     for start, end, new in sorted(inserted):
@@ -120,13 +122,13 @@ def _written(text: str, items: Sequence[_Item], outer: Sequence[Token], places: 
 
 def _numbers(outer: Sequence[Token]) -> list[Token]:
     """The numbers of columns in GROUP BY and ORDER BY."""
-    found, within, before = [], False, ""
-    for one in outer:
-        if one.word == "by":
+    values, within, before = [], False, ""
+    for token in outer:
+        if token.word == "by":
             within = before in ("group", "order")
-        elif one.word in _BEHIND:
+        elif token.word in _BEHIND:
             within = False
-        elif within and one.kind == "number" and one.text.isdecimal() and before in ("by", ","):
-            found.append(one)
-        before = one.word or one.text
-    return found
+        elif within and token.kind == "number" and token.text.isdecimal() and before in ("by", ","):
+            values.append(token)
+        before = token.word or token.text
+    return values

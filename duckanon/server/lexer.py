@@ -71,15 +71,15 @@ def _kept(text: str) -> Sequence[Token]:
 def _scanned(text: str) -> Iterator[Token]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        assert found is not None
-        assert found.lastgroup is not None
-        kind, end = found.lastgroup, found.end()
+        match = _TOKEN.match(text, at)
+        assert match is not None
+        assert match.lastgroup is not None
+        kind, end = match.lastgroup, match.end()
         if kind == "comment":
             end = _comment_end(text, at)
         elif kind == "dollar":
-            closing = text.find(found[0], end)
-            kind, end = "text", len(text) if closing < 0 else closing + len(found[0])
+            closing = text.find(match[0], end)
+            kind, end = "text", len(text) if closing < 0 else closing + len(match[0])
         if kind not in ("space", "comment"):
             yield Token(kind, text[at:end], at, end)
         at = end
@@ -102,20 +102,20 @@ def _comment_end(text: str, at: int) -> int:
 
 def statements(text: str) -> list[str]:
     """The statements of a text, which are separated by semicolons."""
-    found, start, is_empty = [], 0, True
+    values, start, is_empty = [], 0, True
     for token in tokens(text):
         if token.text == ";" and token.kind == "mark":
             if not is_empty:
-                found.append(text[start : token.start].strip())
+                values.append(text[start : token.start].strip())
             start, is_empty = token.end, True
         else:
             is_empty = False
-    return found if is_empty else [*found, text[start:].strip()]
+    return values if is_empty else [*values, text[start:].strip()]
 
 
 def parameters(text: str) -> int:
     """The highest number of a parameter in a text: 2 for $1 and $2; 0 for none."""
-    return max((int(one.text[1:]) for one in tokens(text) if one.kind == "parameter"), default=0)
+    return max((int(token.text[1:]) for token in tokens(text) if token.kind == "parameter"), default=0)
 
 
 def apart(text: str) -> str:

@@ -117,9 +117,9 @@ class Loading:
         """Raises PgError for the first value that is none of its column's type, by its line and column."""
         misfits = [self._misfits(column, kind) for column, kind in zip(columns, self._kinds, strict=True)]
         # (An aggregate for texts too, which all fit: columns of texts alone have one row here as others do.)
-        firsts = ", ".join(f"min(line) FILTER (WHERE {one or 'false'})" for one in misfits)
-        (found,) = self._con.execute(f"SELECT {firsts} FROM {_VIEW}").fetchall()
-        wrong = [(line, at) for at, line in enumerate(found) if line is not None]
+        firsts = ", ".join(f"min(line) FILTER (WHERE {misfit or 'false'})" for misfit in misfits)
+        (value,) = self._con.execute(f"SELECT {firsts} FROM {_VIEW}").fetchall()
+        wrong = [(line, at) for at, line in enumerate(value) if line is not None]
         if wrong:
             raise self._misfit(*min(wrong))
 

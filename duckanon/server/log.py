@@ -79,6 +79,6 @@ def _now() -> str:
 
 
 def _line(event: str, said: Mapping[str, Any]) -> str:
-    told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in said.items()}
-    line = {"at": _now(), "event": event, **told}
+    values = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in said.items()}
+    line = {"at": _now(), "event": event, **values}
     return _ENCODER.encode({name: value for name, value in line.items() if value is not None})

@@ -52,7 +52,7 @@ async def log_in(service: Service, stream: Stream, tls: Tls | None, name: str) -
 async def _password(stream: Stream) -> bytes:
     header = await stream.read(5)
     body = await stream.read(wire.body_length(header[1:], wire.LONGEST_SASL))
-    found = wire.message(header[:1], body)
-    if not isinstance(found, wire.Password):
+    message = wire.message(header[:1], body)
+    if not isinstance(message, wire.Password):
         raise wire.FrameError("a password was asked for, and something else was sent")
-    return found.body
+    return message.body

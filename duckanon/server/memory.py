@@ -93,8 +93,8 @@ class ProcessMemory:
 
 def _pages() -> tuple[int, int]:
     """In bytes: the memory that this process has, and what it has mapped for its data."""
-    found = _STATM.read_text().split()
-    return int(found[1]) * _PAGE, int(found[5]) * _PAGE
+    parts = _STATM.read_text().split()
+    return int(parts[1]) * _PAGE, int(parts[5]) * _PAGE
 
 
 def _set_limit(soft: int | None) -> None:

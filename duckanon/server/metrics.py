@@ -50,9 +50,9 @@ def spending(states: Sequence[LedgerState]) -> list[Spending]:
     """Of all populations with a budget, in the order in which the ledgers named them first."""
     named = [population for state in states for population in state.populations.values()]
     return [
-        Spending(number, float(one.budget.remaining), float(one.spent), one.charges)
-        for number, one in enumerate(named, 1)
-        if one.budget is not None
+        Spending(number, float(population.budget.remaining), float(population.spent), population.charges)
+        for number, population in enumerate(named, 1)
+        if population.budget is not None
     ]
 
 
@@ -103,12 +103,12 @@ def token_in(path: Path | None) -> bytes:
     if path is None:
         raise InvalidInput("--metrics needs --metrics-token, a file with the token that requests must carry.")
     try:
-        found = path.read_bytes().strip()
+        content = path.read_bytes().strip()
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
-    if len(found) < _LEAST:
+    if len(content) < _LEAST:
         raise InvalidInput(f"The token in {path} is too short: take {_LEAST} random characters or more.")
-    return found
+    return content
 
 
 class MetricsServer:
@@ -126,8 +126,8 @@ class MetricsServer:
         """Begin to listen, and return the port."""
         context = None if self._tls is None else self._tls.context
         self._server = await asyncio.start_server(self._serve, host, port, ssl=context, limit=_LONGEST)
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        number: int = self._server.sockets[0].getsockname()[1]
+        return number
 
     def renew(self, cert: Path | None, key: Path | None) -> None:
         """Take a renewed certificate, which was read before, for connections from now on."""
@@ -156,12 +156,12 @@ class MetricsServer:
 
     async def _answer(self, head: bytes) -> bytes:
         first, *lines = head.split(b"\r\n")
-        given = b""
+        text = b""
         for line in lines:
             name, _, value = line.partition(b":")
             if name.strip().lower() == b"authorization":
-                given = value.strip()
-        if not hmac.compare_digest(given, b"Bearer " + self._token):
+                text = value.strip()
+        if not hmac.compare_digest(text, b"Bearer " + self._token):
             return _response("401 Unauthorized", b"")
         if first.split(b" ")[:2] != [b"GET", b"/metrics"]:
             return _response("404 Not Found", b"")

@@ -39,17 +39,17 @@ def parameter_types(text: str, columns: Columns) -> list[str]:
     count = parameters(text)
     if not count:
         return []
-    found = [""] * count
+    texts = [""] * count
     try:
         tree = sqlglot.parse_one(text, read="duckdb")
         scope = _Scope(tree, columns)
         for node in tree.find_all(exp.Parameter, exp.Placeholder):
             number = _number(node)
             if 0 < number <= count:
-                found[number - 1] = found[number - 1] or scope.wanted(node)
+                texts[number - 1] = texts[number - 1] or scope.wanted(node)
     except _FAILURES:
         pass
-    return [one or "VARCHAR" for one in found]
+    return [text or "VARCHAR" for text in texts]
 
 
 def _number(node: _Node) -> int:
@@ -100,8 +100,8 @@ class _Scope:
             )
         if isinstance(above, exp.Coalesce):
             parts = [above.this, *above.expressions]
-            found = [kind for part in parts if part is not node and (kind := self._type(part))]
-            return found[0] if found else self.wanted(above)
+            types = [kind for part in parts if part is not node and (kind := self._type(part))]
+            return types[0] if types else self.wanted(above)
         return self._stored(node, above)
 
     def _stored(self, node: _Node, above: _Node) -> str:
@@ -145,5 +145,5 @@ class _Scope:
         name, table = fold(node.name), fold(node.table)
         if table in self._tables:
             return self._tables[table].get(name, "")
-        kinds = {kind for one in self._tables.values() if (kind := one.get(name))}
+        kinds = {kind for table in self._tables.values() if (kind := table.get(name))}
         return kinds.pop() if len(kinds) == 1 else ""

@@ -49,7 +49,9 @@ def _step(node: Mapping[str, Any]) -> Plan:
     facts = {_KNOWN_AS.get(name, name): value for name, value in told.items() if value not in ("", [])}
     if str(facts.get("Plan Rows", "")).isdigit():
         facts["Plan Rows"] = int(facts["Plan Rows"])
-    return Plan(str(node["name"]).strip().replace("_", " ").title(), facts, [_step(one) for one in node["children"]])
+    return Plan(
+        str(node["name"]).strip().replace("_", " ").title(), facts, [_step(value) for value in node["children"]]
+    )
 
 
 def _decided(row: Mapping[str, Any]) -> Plan:

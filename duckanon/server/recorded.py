@@ -16,7 +16,11 @@ SELECT function_name, macro_definition FROM system.main.duckdb_functions()
 WHERE macro_definition IS NOT NULL AND NOT internal
 UNION ALL SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal
 """
-_RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functions().items() if one.kind == "scalar")}
+_RECORDED = {
+    "dp_group_sizes",
+    "metric_perturb",
+    *(name for name, function in functions().items() if function.kind == "scalar"),
+}
 # These can run any statement.
 _ANYTHING = {"execute", "query"}
 
@@ -27,7 +31,7 @@ def names(text: str) -> AbstractSet[str]:
 
 
 def _names(text: str) -> frozenset[str]:
-    return frozenset(fold(one.value) for one in tokens(text) if one.kind in ("word", "name"))
+    return frozenset(fold(token.value) for token in tokens(text) if token.kind in ("word", "name"))
 
 
 _kept = lru_cache(maxsize=200)(_names)
@@ -37,7 +41,7 @@ def recording(defined: Iterable[tuple[str, str]]) -> set[str]:
     """The names of everything that may write to the ledger. defined: macros and views, with their SQL."""
     # duckanon's own macros call `query` too.
     mentions = {fold(name): names(sql) for name, sql in defined if name not in functions()}
-    found = _RECORDED | _ANYTHING
-    while more := {name for name, said in mentions.items() if name not in found and said & found}:
-        found |= more
-    return found
+    texts = _RECORDED | _ANYTHING
+    while more := {name for name, said in mentions.items() if name not in texts and said & texts}:
+        texts |= more
+    return texts

@@ -14,7 +14,7 @@ _QUERIES = {"select", "from", "values", "table"}
 
 def is_change(text: str) -> bool:
     """Whether a statement is an INSERT, UPDATE or DELETE, also behind WITH."""
-    words = [one.word for one in _outside(list(tokens(text)))]
+    words = [token.word for token in _outside(list(tokens(text)))]
     if words[:1] == ["with"]:
         words = [word for word in words if word in _BEFORE or word in _QUERIES]
     return words[:1] != [] and words[0] in _BEFORE
@@ -23,7 +23,7 @@ def is_change(text: str) -> bool:
 def returned(text: str) -> str | None:
     """A query with the columns that a change returns; None if it returns no rows."""
     found = _outside(list(tokens(text)))
-    words = [one.word or one.text for one in found]
+    words = [token.word or token.text for token in found]
     verb = next(at for at, word in enumerate(words) if word in _BEFORE)
     if "returning" not in words or _BEFORE[words[verb]] not in words[verb:]:
         return None
@@ -37,8 +37,8 @@ def returned(text: str) -> str | None:
 def _outside(found: Sequence[Token]) -> list[Token]:
     """The tokens that are in no parentheses, and the opening ones."""
     kept, depth = [], 0
-    for one in found:
-        if depth == 0 and one.text != ")":
-            kept.append(one)
-        depth += {"(": 1, ")": -1}.get(one.text, 0) if one.kind == "mark" else 0
+    for token in found:
+        if depth == 0 and token.text != ")":
+            kept.append(token)
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
     return kept

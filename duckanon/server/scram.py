@@ -52,13 +52,13 @@ def new_verifier(password: str, *, salt: bytes | None = None, iterations: int = 
 
 def read_verifier(text: str) -> Verifier:
     """A verifier as it was written. Raises ValueError."""
-    found = _VERIFIER.fullmatch(text)
-    if found is None:
+    match = _VERIFIER.fullmatch(text)
+    if match is None:
         raise ValueError("no SCRAM-SHA-256 verifier")
-    salt, stored, server = (base64.b64decode(one, validate=True) for one in found.groups()[1:])
+    salt, stored, server = (base64.b64decode(group, validate=True) for group in match.groups()[1:])
     if len(stored) != 32 or len(server) != 32:
         raise ValueError("no SCRAM-SHA-256 verifier")
-    return Verifier(int(found[1]), salt, stored, server)
+    return Verifier(int(match[1]), salt, stored, server)
 
 
 def mock_verifier(secret: bytes, user: str) -> Verifier:
@@ -85,10 +85,10 @@ class Exchange:
 
     def first(self, mechanism: str, body: bytes) -> bytes:
         """The answer to the client's first message. Raises LoginFailed."""
-        found = _FIRST.fullmatch(_decoded(body))
-        if found is None or mechanism not in self.mechanisms:
+        match = _FIRST.fullmatch(_decoded(body))
+        if match is None or mechanism not in self.mechanisms:
             raise LoginFailed
-        flag, bare, nonce = found.groups()
+        flag, bare, nonce = match.groups()
         if mechanism == PLUS:
             if flag != "p=tls-server-end-point":
                 raise LoginFailed
@@ -108,14 +108,14 @@ class Exchange:
 
         Raises LoginFailed. The exchange ends with this call, whether it succeeds or not.
         """
-        found = _FINAL.fullmatch(_decoded(body))
+        match = _FINAL.fullmatch(_decoded(body))
         said, nonce, self._said, self._nonce = self._said, self._nonce, "", ""
-        if found is None or not said:
+        if match is None or not said:
             raise LoginFailed
-        without_proof, header, given, proof = found.groups()
+        without_proof, header, given, proof = match.groups()
         whole = f"{said},{without_proof}".encode()
         signature = hmac.digest(self._verifier.stored_key, whole, "sha256")
-        key = bytes(one ^ other for one, other in zip(_unbase64(proof, 32), signature, strict=True))
+        key = bytes(number ^ other for number, other in zip(_unbase64(proof, 32), signature, strict=True))
         # All three are always compared, so that the time does not show which one failed.
         fits = hmac.compare_digest(hashlib.sha256(key).digest(), self._verifier.stored_key)
         bound = hmac.compare_digest(_unbase64(header), self._header)
@@ -149,14 +149,14 @@ def _unbase64(text: str, size: int | None = None) -> bytes:
 def _prepared(password: str) -> bytes:
     """The password after SASLprep (RFC 4013); as it is where that does not allow it, as PostgreSQL does."""
     mapped = "".join(
-        " " if stringprep.in_table_c12(one) else one for one in password if not stringprep.in_table_b1(one)
+        " " if stringprep.in_table_c12(text) else text for text in password if not stringprep.in_table_b1(text)
     )
     normal = unicodedata.normalize("NFKC", mapped)
-    right_to_left = [stringprep.in_table_d1(one) for one in normal]
+    right_to_left = [stringprep.in_table_d1(text) for text in normal]
     mixed = any(right_to_left) and (
         any(map(stringprep.in_table_d2, normal)) or not (right_to_left[0] and right_to_left[-1])
     )
-    if not normal or mixed or any(prohibited(one) for one in normal for prohibited in _PROHIBITED):
+    if not normal or mixed or any(prohibited(text) for text in normal for prohibited in _PROHIBITED):
         return password.encode()
     return normal.encode()
 

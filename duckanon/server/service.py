@@ -281,13 +281,15 @@ class Service:
             if session.is_busy:
                 session.finish(MEMORY_NEEDED)
         until = asyncio.get_running_loop().time() + _ENDING
-        while any(one.is_busy for one in self._sessions.values()) and asyncio.get_running_loop().time() < until:
+        while any(session.is_busy for session in self._sessions.values()) and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.05)
 
     async def _figures(self) -> Figures:
         """What those who watch the server are told."""
-        told = await self.light_work(lambda: spending([self._ledger.state(one) for one in self._ledger.databases()]))
-        return Figures(len(self._sessions), self._workers.waiting, told)
+        spendings = await self.light_work(
+            lambda: spending([self._ledger.state(database) for database in self._ledger.databases()])
+        )
+        return Figures(len(self._sessions), self._workers.waiting, spendings)
 
     async def light_work(self, do: Callable[[], _T]) -> _T:
         """Call a function that takes little time in another thread."""

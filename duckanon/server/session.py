@@ -121,18 +121,18 @@ class Session(SessionStatements):
                 await self._stream.write(wire.NOT_ENCRYPTED)
 
     async def _begin(self, startup: wire.Startup) -> bool:
-        given = dict(startup.parameters)
-        unknown = [name for name in given if name.startswith("_pq_.")]
+        parameters = dict(startup.parameters)
+        unknown = [name for name in parameters if name.startswith("_pq_.")]
         if startup.minor or unknown:
             self._out += wire.negotiate_version(unknown)
         if self._tls is not None and not self._stream.is_encrypted:
             raise PgError("28000", "This server speaks TLS only: connect with sslmode=require or better.")
-        if given.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+        if parameters.get("replication", "false").lower() not in ("false", "off", "no", "0"):
             raise PgError("0A000", "There is no replication here.")
         await self._flush()
-        self.user = await log_in(self._service, self._stream, self._tls, given.get("user", ""))
+        self.user = await log_in(self._service, self._stream, self._tls, parameters.get("user", ""))
         names = (self._service.database, self.user.name, "postgres", "")
-        if given.get("database", "") not in names:
+        if parameters.get("database", "") not in names:
             raise PgError("3D000", f"There is one database here: connect to {self._service.database}.")
         self._service.joined(self)
         await self._connect()
@@ -140,7 +140,7 @@ class Session(SessionStatements):
             {"session_authorization": self.user.name, "is_superuser": "on" if self._is_steward else "off"}
             | ({"default_transaction_read_only": "on"} if self._service.options.read_only else {})
         )
-        self._settings.begin(given)
+        self._settings.begin(parameters)
         self._out += wire.authentication_ok()
         for name, value in self._settings.reported():
             self._out += wire.parameter_status(name, value)
@@ -186,14 +186,14 @@ class Session(SessionStatements):
 
     def _read(self, frame: bytes) -> wire.Message:
         """The message of a frame. Drivers send the same short ones with each statement, which are read once."""
-        found = self._known.get(frame)
-        if found is None:
-            found = wire.message(frame[:1], frame[5:])
+        message = self._known.get(frame)
+        if message is None:
+            message = wire.message(frame[:1], frame[5:])
             if len(frame) <= _SHORT:
                 if len(self._known) >= _MOST_KNOWN:
                     self._known.clear()
-                self._known[frame] = found
-        return found
+                self._known[frame] = message
+        return message
 
     def _buffered(self) -> wire.Message | None:
         header = self._stream.has(5)
@@ -340,9 +340,9 @@ class Session(SessionStatements):
         if prepared.types is None:
             catalogs = await self._catalog_of(text)
             if catalogs is not None:
-                guessed = [one.oid for one in await self._work(lambda: catalogs.parameters(text))]
-                given = [*prepared.declared, *[0] * (len(guessed) - len(prepared.declared))]
-                prepared.types = [one or guess for one, guess in zip(given, guessed, strict=False)]
+                guessed = [pg_type.oid for pg_type in await self._work(lambda: catalogs.parameters(text))]
+                numbers = [*prepared.declared, *[0] * (len(guessed) - len(prepared.declared))]
+                prepared.types = [number or guess for number, guess in zip(numbers, guessed, strict=False)]
                 return prepared.types
             prepared.types = await self._work(lambda: backend.parameter_types(text, prepared.declared))
         return prepared.types

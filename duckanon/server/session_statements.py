@@ -103,8 +103,8 @@ class SessionStatements(Execution):
             rows: list[Any] = []
             while more := result.fetch(CHUNK):
                 rows += more
-            found = plans.plan([one.name for one in result.columns or ()], rows)
-            lines = [(one,) for one in plans.written(found, command.form)]
+            plan = plans.plan([column.name for column in result.columns or ()], rows)
+            lines = [(text,) for text in plans.written(plan, command.form)]
             shown = listed("EXPLAIN", [Column(_PLAN, plans.TYPES[command.form])], lines)
             return replace(shown, decision=result.decision, spent=result.spent)
 
@@ -250,10 +250,10 @@ class SessionStatements(Execution):
                     break
             return found
 
-        found = await self._work(rows)
+        values = await self._work(rows)
         if command.move:
-            return Result(f"MOVE {len(found)}")
-        return listed("FETCH", source.columns or (), found)
+            return Result(f"MOVE {len(values)}")
+        return listed("FETCH", source.columns or (), values)
 
     async def _discard(self) -> Result:
         if self._status != b"I":

@@ -33,9 +33,9 @@ class Setting:
 
 
 def _one_of(*values: str) -> Callable[[str], str]:
-    def accepts(given: str) -> str:
+    def accepts(text: str) -> str:
         for value in values:
-            if given.lower() == value.lower():
+            if text.lower() == value.lower():
                 return value
         raise ValueError(", ".join(values))
 
@@ -46,53 +46,53 @@ def _fixed(_: str) -> str:
     raise ValueError
 
 
-def _encoding(given: str) -> str:
-    if re.sub(r"[^a-z0-9]", "", given.lower()) in ("utf8", "unicode"):
+def _encoding(text: str) -> str:
+    if re.sub(r"[^a-z0-9]", "", text.lower()) in ("utf8", "unicode"):
         return "UTF8"
     raise ValueError("UTF8")
 
 
-def _date_style(given: str) -> str:
-    if given.partition(",")[0].strip().lower() != "iso":
+def _date_style(text: str) -> str:
+    if text.partition(",")[0].strip().lower() != "iso":
         raise ValueError("ISO")
     return "ISO, MDY"
 
 
-def _zone(given: str) -> str:
-    if _UTC.fullmatch(given.strip()):
+def _zone(text: str) -> str:
+    if _UTC.fullmatch(text.strip()):
         return "UTC"
     raise ValueError("UTC")
 
 
-def _milliseconds(given: str) -> str:
-    found = _TIME.fullmatch(given.strip())
-    if found is None:
+def _milliseconds(text: str) -> str:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ValueError("a time such as 5s")
-    return str(round(int(found[1]) * _UNITS[found[2] or "ms"]))
+    return str(round(int(match[1]) * _UNITS[match[2] or "ms"]))
 
 
-def _digits(given: str) -> str:
-    if not re.fullmatch(r"-?\d{1,2}", given) or not -15 <= int(given) <= 3:
+def _digits(text: str) -> str:
+    if not re.fullmatch(r"-?\d{1,2}", text) or not -15 <= int(text) <= 3:
         raise ValueError("-15 to 3")
-    return given
+    return text
 
 
-def _search_path(given: str) -> str:
-    names = [part.strip().strip('"') for part in given.split(",")]
+def _search_path(text: str) -> str:
+    names = [part.strip().strip('"') for part in text.split(",")]
     if not set(names) <= {"", "main", "public", "$user", "pg_catalog", "information_schema"}:
         raise ValueError("main")
-    return given
+    return text
 
 
 def _name(given: str) -> str:
     """Printable ASCII, as PostgreSQL keeps it."""
-    return "".join(one if " " <= one <= "~" else "?" for one in given)[:63]
+    return "".join(text if " " <= text <= "~" else "?" for text in given)[:63]
 
 
-def _on_off(given: str) -> str:
-    if given.lower() in ("on", "true", "yes", "1"):
+def _on_off(text: str) -> str:
+    if text.lower() in ("on", "true", "yes", "1"):
         return "on"
-    if given.lower() in ("off", "false", "no", "0"):
+    if text.lower() in ("off", "false", "no", "0"):
         return "off"
     raise ValueError("on, off")
 
@@ -134,7 +134,7 @@ _LISTED = (
     Setting("transaction_isolation", "read committed", _ISOLATION),
     Setting("transaction_read_only", "off", _ON_OFF),
 )
-_KNOWN = {one.name.lower(): one for one in _LISTED}
+_KNOWN = {setting.name.lower(): setting for setting in _LISTED}
 # What to write in place of another value.
 _INSTEAD = {"TimeZone": ": write x AT TIME ZONE 'Europe/Berlin' for another zone"}
 # Parameters of the startup message that are no settings.
@@ -147,7 +147,7 @@ class Settings:
     """The settings of one session. own: values that hold from the start."""
 
     def __init__(self, own: Mapping[str, str]) -> None:
-        self._start = {one.name: own.get(one.name, one.default) for one in _LISTED}
+        self._start = {setting.name: own.get(setting.name, setting.default) for setting in _LISTED}
         self._values = dict(self._start)
 
     def begin(self, given: Mapping[str, str]) -> None:
@@ -192,10 +192,10 @@ class Settings:
 
     def reported(self) -> list[tuple[str, str]]:
         """The settings of which the client is told."""
-        return [(one.name, self._values[one.name]) for one in _LISTED if one.reported]
+        return [(setting.name, self._values[setting.name]) for setting in _LISTED if setting.reported]
 
     def all(self) -> list[tuple[str, str]]:
-        return [(one.name, self._values[one.name]) for one in _LISTED]
+        return [(setting.name, self._values[setting.name]) for setting in _LISTED]
 
     @property
     def has_intervals(self) -> bool:

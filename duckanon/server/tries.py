@@ -76,11 +76,11 @@ class Tries:
 
     def _tried(self, pair: _Pair) -> _Tried:
         """The tries of a pair, which becomes the most recently used one: the least recently used is forgotten first."""
-        found = self._pairs.pop(pair, None) or _Tried()
-        self._pairs[pair] = found
+        tried = self._pairs.pop(pair, None) or _Tried()
+        self._pairs[pair] = tried
         if len(self._pairs) > _MOST_PAIRS:
             del self._pairs[next(iter(self._pairs))]
-        return found
+        return tried
 
 
 @asynccontextmanager

@@ -141,13 +141,13 @@ def _verifier(password: str) -> Verifier:
     """The verifier of a password, or the one that stands in its place. Raises InvalidInput."""
     if password.startswith(f"{PLAIN}$"):
         try:
-            found = read_verifier(password)
+            verifier = read_verifier(password)
         except ValueError:
             raise InvalidInput("A password does not begin like a verifier of one: choose another.") from None
-        if found.iterations != ITERATIONS:
+        if verifier.iterations != ITERATIONS:
             # Another number would tell a stranger that there is such a user.
             raise InvalidInput(f"A verifier has {ITERATIONS:,} iterations here: send the password, over TLS.")
-        return found
+        return verifier
     if not _LEAST <= len(password) <= _MOST or "\0" in password:
         raise InvalidInput(f"A password has {_LEAST} to {_MOST:,} characters.")
     return new_verifier(password)
@@ -158,7 +158,9 @@ def _loaded(text: bytes, path: Path) -> Users:
         whole: Any = json.loads(text)
         if whole["format"] != 1:
             raise ValueError
-        users = {name: User(name, one["role"], read_verifier(one["verifier"])) for name, one in whole["users"].items()}
+        users = {
+            name: User(name, value["role"], read_verifier(value["verifier"])) for name, value in whole["users"].items()
+        }
         if any(user.role not in ROLES for user in users.values()):
             raise ValueError
         return Users(bytes.fromhex(whole["secret"]), users)

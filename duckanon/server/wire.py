@@ -154,18 +154,18 @@ class _Body:
 
     def shorts(self) -> tuple[int, ...]:
         """Format codes: 0 or 1 each."""
-        found = tuple(self.count() for _ in range(self.count()))
-        if not set(found) <= {0, 1}:
+        numbers = tuple(self.count() for _ in range(self.count()))
+        if not set(numbers) <= {0, 1}:
             raise FrameError("a format is neither text nor binary")
-        return found
+        return numbers
 
     def string(self) -> str:
         end = self._body.find(b"\0", self._at)
         if end < 0:
             raise FrameError("a text has no end")
-        found, self._at = self._body[self._at : end], end + 1
+        body, self._at = self._body[self._at : end], end + 1
         try:
-            return found.decode()
+            return body.decode()
         except UnicodeDecodeError:
             raise FrameError("a text is not UTF-8") from None
 
@@ -199,26 +199,26 @@ def opening(body: bytes) -> Opening:
     """A message of those that a connection begins with; they have no kind. Raises FrameError."""
     read = _Body(body)
     code = read.int32()
-    found: Opening
+    cancel: Opening
     if code == _CANCEL:
-        found = Cancel(read.int32(), read.int32())
+        cancel = Cancel(read.int32(), read.int32())
     elif code in (_TLS, _GSS):
-        found = EncryptionRequest("tls" if code == _TLS else "gss")
+        cancel = EncryptionRequest("tls" if code == _TLS else "gss")
     elif code >> 16 == 3:
-        found = Startup(_pairs(read), code & 0xFFFF)
+        cancel = Startup(_pairs(read), code & 0xFFFF)
     else:
         raise FrameError("the protocol's version is not 3")
     read.end()
-    return found
+    return cancel
 
 
 def _pairs(read: _Body) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     while name := read.string():
-        if name in found:
+        if name in pairs:
             raise FrameError("a parameter of the session is given twice")
-        found[name] = read.string()
-    return found
+        pairs[name] = read.string()
+    return pairs
 
 
 def message(kind: bytes, body: bytes) -> Message:
@@ -351,7 +351,7 @@ def row_description(fields: Sequence[Field]) -> bytes:
 
 
 def parameter_description(types: Sequence[int]) -> bytes:
-    return frame(b"t", len(types).to_bytes(2) + b"".join(_INT.pack(one) for one in types))
+    return frame(b"t", len(types).to_bytes(2) + b"".join(_INT.pack(kind) for kind in types))
 
 
 def command_complete(tag: str) -> bytes:
