@@ -22,26 +22,26 @@ _DIGITS = 12
 _NUMBER = re.compile(r"[-+]?(\d{1,40}/0*[1-9]\d{0,40}|(\d{1,40}(\.\d{0,60})?|\.\d{1,60})([eE][-+]?\d{1,4})?)", re.ASCII)
 
 
-def epsilon(given: object, argument: str = "epsilon") -> Fraction:
+def epsilon(value: object, argument: str = "epsilon") -> Fraction:
     """The privacy parameter, exactly: 0.1 as a decimal, '0.1' and '1/10' all mean one tenth.
 
     A float stands for its shortest decimal representation, as it was written.
     Raises InvalidInput for anything but a number above zero and at most a million, with at most twelve digits after the
     point or a denominator of at most 10^12.
     """
-    found = rational(given)
-    if found is None or not 0 < found <= _MOST:
+    number = rational(value)
+    if number is None or not 0 < number <= _MOST:
         raise InvalidInput(f"{argument} must be a number above 0 and at most {_MOST:,}, as in {argument} := 0.1.")
-    if found.denominator > 10**_DIGITS:
+    if number.denominator > 10**_DIGITS:
         raise InvalidInput(f"{argument} has more than {_DIGITS} digits after the point: round it.")
-    return found
+    return number
 
 
-def rational(given: object) -> Fraction | None:
+def rational(value: object) -> Fraction | None:
     """The number that was written, exactly; None for what is no finite number."""
-    if isinstance(given, Rational) and not isinstance(given, bool):
-        return Fraction(given)
-    text = str(given).strip() if isinstance(given, str | float | Decimal) else ""
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        return Fraction(value)
+    text = str(value).strip() if isinstance(value, str | float | Decimal) else ""
     return Fraction(text) if _NUMBER.fullmatch(text) else None
 
 

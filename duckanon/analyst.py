@@ -311,8 +311,8 @@ class Analyst:
             sets = list(parameters or ())
             text = self._admitted(query, sets[0] if sets else None)
             if self._is_filled:
-                for one in sets:
-                    self.execute(query, one)
+                for value in sets:
+                    self.execute(query, value)
             else:
                 _unnamed(lambda: self._con.executemany(text, parameters), self._behind)
         return self
@@ -421,7 +421,7 @@ class Analyst:
 
     def _values(self, query: str) -> list[object]:
         """The values of a query of one column."""
-        return [one for (one,) in self.execute(query).fetchall()]
+        return [value for (value,) in self.execute(query).fetchall()]
 
     def _free_values(self, query: str) -> list[object]:
         """As `_values`. Raises UnsupportedQuery for those that would be charged."""
@@ -577,7 +577,7 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
 
 def _is_of_a_series(error: str) -> bool:
     """Whether DuckDB failed to make a series of numbers. Of its words one would see the text that the guard wrote."""
-    return any(one in error for one in _NO_SERIES) or _NO_SERIES_OF.search(error) is not None
+    return any(text in error for text in _NO_SERIES) or _NO_SERIES_OF.search(error) is not None
 
 
 def _is_of_a_value(error: Exception) -> bool:

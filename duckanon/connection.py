@@ -56,7 +56,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
             lambda text, path: _explained(text, path, governance),
             lambda request, texts, seen: _prepared(request, texts, seen, governance),
         )
-        for module in dict.fromkeys(one.module for one in functions().values()):
+        for module in dict.fromkeys(function.module for function in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)
         noise_widths.register(on)
         prepared_widths.register(on)

@@ -290,11 +290,11 @@ class SharedCatalog:
             return known[1]
         try:
             with self._aside() as con:
-                found = con.execute(query).fetchone()
+                row = con.execute(query).fetchone()
             if len(self._values) > _MOST_CONTENTS:
                 self._values = {}
-            self._values[query] = stamp, found
-            return found
+            self._values[query] = stamp, row
+            return row
         except duckdb.Error:
             pass
         raise UnsupportedQuery(_NOT_READ)
@@ -330,30 +330,30 @@ class SharedCatalog:
             protected = {name: self._with_found(one) for name, one in seen.protected.items()}
             return replace(seen, protected=protected), releases, states
 
-    def _with_found(self, one: Protected) -> Protected:
+    def _with_found(self, protected: Protected) -> Protected:
         """A protected table with the answers that have the values of its columns which are found with noise."""
-        domains = dict(one.domains)
-        for column, domain in one.domains.items():
-            question = sought(one, column) if domain.found else None
+        domains = dict(protected.domains)
+        for column, domain in protected.domains.items():
+            question = sought(protected, column) if domain.found else None
             if question is not None and is_stored(self.own, question.purchase):
                 domains[column] = replace(domain, table=question.path[2], listed=(layout.key(0),))
-        return replace(one, domains=domains) if domains != one.domains else one
+        return replace(protected, domains=domains) if domains != protected.domains else protected
 
     def _cells(self, question: PaidQuestion) -> int | None:
         """The number of cells of an answer, from the domains alone: no record is read. None if there are many."""
         with self.turn():
-            found = forms.cells(self.own, question, _TRIED_CELLS)
-        return found if found <= _TRIED_CELLS else None
+            cells = forms.cells(self.own, question, _TRIED_CELLS)
+        return cells if cells <= _TRIED_CELLS else None
 
     def _preparations(self, states: Mapping[str, LedgerState]) -> dict[TableName, list[Preparation]]:
         """What is prepared and stored of each protected table, under its current policy and in the current edition."""
-        found: dict[TableName, list[Preparation]] = {}
+        preparations: dict[TableName, list[Preparation]] = {}
         for database, state in states.items():
             for preparation in sorted(state.preparations.values(), key=lambda one: one.number):
                 schema, table = preparation.of.identity
                 if state.is_current(preparation) and is_answered(self.own, database, preparation.key):
-                    found.setdefault(TableName(database, schema or "", table), []).append(preparation)
-        return found
+                    preparations.setdefault(TableName(database, schema or "", table), []).append(preparation)
+        return preparations
 
     def _drawn(self, question: PaidQuestion) -> date | None:
         """The day on which a question was charged, if its answer is free; None for one that could not be made."""
@@ -450,10 +450,10 @@ class Guard:
             unprepared=refused.append,
         )
         decision = decide(admitted, catalog, self._functions, known, shared.now(), None)
-        found = [answer for answer in decision.answers if isinstance(answer, FollowingQuestion)]
-        if not found or len(found) < len(decision.answers):
+        answers = [answer for answer in decision.answers if isinstance(answer, FollowingQuestion)]
+        if not answers or len(answers) < len(decision.answers):
             raise UnsupportedQuery(refused[0]() if refused else _NO_TABLE)
-        return found
+        return answers
 
     def without_answers(self, decision: Decision) -> str:
         """The query of a decision with empty answers: it has the same columns, and nothing needs to be paid for it."""
@@ -549,10 +549,10 @@ class Guard:
         reasons: list[Callable[[], str]] = []
         noting = replace(releases, unprepared=reasons.append)
         decide(admitted, catalog, self._functions, noting, self._shared.now(), parameters)
-        told = " ".join(dict.fromkeys(reason() for reason in reasons))
-        if not told:
+        text = " ".join(dict.fromkeys(reason() for reason in reasons))
+        if not text:
             return decision
-        step = replace(charged[0], reason=f"{charged[0].reason} Not from prepared tables: {told}")
+        step = replace(charged[0], reason=f"{charged[0].reason} Not from prepared tables: {text}")
         return replace(decision, steps=[step if one is charged[0] else one for one in decision.steps])
 
     def _decided(self, statement: object, parameters: Parameters) -> Decided:
@@ -597,7 +597,7 @@ class Guard:
         All others need it: any function or operator, also a built-in one, could be the name of a macro.
         """
         if admitted.kind is Kind.TRANSACTION or (
-            admitted.kind is Kind.QUERY and all(isinstance(one, _CONSTANTS) for one in admitted.tree.walk())
+            admitted.kind is Kind.QUERY and all(isinstance(node, _CONSTANTS) for node in admitted.tree.walk())
         ):
             return Catalog(), AvailableReleases(), _NO_STATES
         return self._shared.catalog(self._temporary())
@@ -761,13 +761,15 @@ _BEHIND = "A view or macro in the statement uses a function or type that an anal
 
 def _named(query: Node, name: str) -> Node | None:
     """The first call of a function, cast to a type or column of a name in a statement; None if there is none."""
-    for one in query.walk(bfs=False):
-        if isinstance(one, exp.Cast):
-            found = one.to.sql("duckdb").strip('"')
+    for node in query.walk(bfs=False):
+        if isinstance(node, exp.Cast):
+            relation = node.to.sql("duckdb").strip('"')
         else:
-            found = name_of(one) if isinstance(one, exp.Func) else one.name if isinstance(one, exp.Column) else ""
-        if fold(found) == name:
-            return one
+            relation = (
+                name_of(node) if isinstance(node, exp.Func) else node.name if isinstance(node, exp.Column) else ""
+            )
+        if fold(relation) == name:
+            return node
     return None
 
 
@@ -805,13 +807,13 @@ def _governed(state: LedgerState) -> Governed:
 
 def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Publication]]:
     """The publications of each protected table, without withdrawn ones."""
-    found: dict[TableName, list[Publication]] = {}
+    publications: dict[TableName, list[Publication]] = {}
     for database, state in states.items():
         for publication in state.publications.values():
             schema, table = publication.of.identity
             if not publication.withdrawn:
-                found.setdefault(TableName(database, schema or "", table), []).append(publication)
-    return found
+                publications.setdefault(TableName(database, schema or "", table), []).append(publication)
+    return publications
 
 
 def _key(statement: object, parameters: Parameters, today: date) -> Hashable | None:

@@ -83,7 +83,7 @@ def prepared(shared: SharedCatalog, request: Prepare, texts: Sequence[str], loca
 
 def _queries(request: Prepare, texts: Sequence[str]) -> list[str]:
     """All queries of a call, each once. Raises InvalidInput for files without any."""
-    read = [one.text for text in texts for one in statements(text)]
+    read = [statement.text for text in texts for statement in statements(text)]
     if texts and not read:
         raise InvalidInput(f"{request.file} holds no query: name a file with the queries of a dashboard.")
     return list(dict.fromkeys((*request.queries, *read)))
@@ -91,7 +91,7 @@ def _queries(request: Prepare, texts: Sequence[str]) -> list[str]:
 
 def _buy(shared: SharedCatalog, question: PreparationQuestion) -> None:
     try:
-        if any(one.content != shared.content(one) for one in question.looks_up):
+        if any(open_rows.content != shared.content(open_rows) for open_rows in question.looks_up):
             raise Stale
         shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
     except Stale:
@@ -101,7 +101,7 @@ def _buy(shared: SharedCatalog, question: PreparationQuestion) -> None:
 
 
 def _measured_cells(design: Design) -> int:
-    return sum(prod(design.workload.shape(one)) for one in design.measured)
+    return sum(prod(design.workload.shape(numbers)) for numbers in design.measured)
 
 
 class _Offer:
@@ -125,7 +125,7 @@ class _Offer:
 
     def question(self, request: Prepare, queries: Sequence[str]) -> PreparationQuestion:
         """What is asked for, not planned yet. Raises InvalidInput."""
-        tables = [self._table(one) for one in request.by]
+        tables = [self._table(texts) for texts in request.by]
         looked_up: dict[str, _Column] = {}
         for query in queries:
             for following in self._asked(query):
@@ -144,26 +144,26 @@ class _Offer:
         }
         keys = list(named.values())
         places = {
-            one: at
-            for at, one in enumerate([*((one, False) for one in named), *((number, True) for number in numbers)])
+            pair: at
+            for at, pair in enumerate([*((text, False) for text in named), *((number, True) for number in numbers)])
         }
         wanted = dict.fromkeys(tuple(sorted(places[each] for each in table)) for table in tables)
         ordered = tuple(sorted(wanted, key=lambda one: (len(one), one)))
-        found = self._question(keys, list(numbers.values()), ordered, _amount(request))
-        used = tuple(one.found for name, one in sorted(looked_up.items()) if name in named or name in numbers)
-        digests = {one.name: one.digest for one in used}
+        preparation_question = self._question(keys, list(numbers.values()), ordered, _amount(request))
+        used = tuple(column.found for name, column in sorted(looked_up.items()) if name in named or name in numbers)
+        digests = {lookup.name: lookup.digest for lookup in used}
         complete = frozenset(key.column for key in keys if self._is_complete(key, looked_up))
-        design = replace(found.design, looked_up=digests, complete=complete)
-        return replace(found, design=design, looked_up=used)
+        design = replace(preparation_question.design, looked_up=digests, complete=complete)
+        return replace(preparation_question, design=design, looked_up=used)
 
     def _question(
         self, keys: Sequence[Key], numbers: Sequence[Number], tables: tuple[Table, ...], asked: tuple[str, ...]
     ) -> PreparationQuestion:
         design = self._design(keys, numbers, tables)
-        for one in tables:
-            if design.cells(one) > MOST_CELLS:
+        for table in tables:
+            if design.cells(table) > MOST_CELLS:
                 raise InvalidInput(
-                    f"The table by {', '.join(design.columns[at] for at in one)} has more than {MOST_CELLS:,} cells: "
+                    f"The table by {', '.join(design.columns[at] for at in table)} has more than {MOST_CELLS:,} cells: "
                     "prepare it by fewer columns."
                 )
         return PreparationQuestion(
@@ -187,26 +187,26 @@ class _Offer:
     def _table(self, columns: Sequence[str]) -> Asked:
         """A table that is asked for by its columns: those with a domain are keys. Raises InvalidInput."""
         folded = frozenset(map(fold, columns))
-        for one in columns:
-            if fold(one) not in self._stored:
-                raise InvalidInput(f'by names a column "{one}", which {self._name.object} does not have.')
-        numbers = sorted(one for one in folded if self._key(one) is None)
+        for column in columns:
+            if fold(column) not in self._stored:
+                raise InvalidInput(f'by names a column "{column}", which {self._name.object} does not have.')
+        numbers = sorted(text for text in folded if self._key(text) is None)
         for number in numbers:
             self._number(number)
         if len(numbers) > 1:
             raise InvalidInput(
                 f"A table has one number at most, and {' and '.join(numbers)} have no domain: list a table for each."
             )
-        return frozenset((one, one in numbers) for one in folded)
+        return frozenset((text, text in numbers) for text in folded)
 
     def _key(self, column: str) -> Key | None:
         """The key of a column, if analysts may group by it."""
         policy = self._protected.policy
         if column not in set(map(fold, (*policy.public, *policy.hierarchy))) - set(map(fold, policy.drop)):
             return None
-        found = key_of(self._protected, column)
+        key = key_of(self._protected, column)
         # What is found with noise is an answer of its own, and no list that was known beforehand.
-        return None if found is None or found.found or found.sought is not None else found
+        return None if key is None or key.found or key.sought is not None else key
 
     def _number(self, column: str) -> Number:
         """A column as a number with bounds. Raises InvalidInput where it is none."""
@@ -233,7 +233,7 @@ class _Offer:
         if name in looked_up:
             step = looked_up[name].found.look_up
             if step.whether is not None:
-                return all(one.optional for one in step.chain)
+                return all(look_up.optional for look_up in step.chain)
             return step.version is None and step.optional and len(step.chain) == 1
         kind = stored.types[name]
         if kind != "BOOLEAN" and not kind.startswith("ENUM("):
@@ -252,8 +252,8 @@ class _Offer:
         with self._shared.lock:
             assert self._protected.stored is not None
             source = numbered(self._protected.stored.path[0], key)
-            found = self._shared.own.sql(f"FROM {source} AS _dk_listed").aggregate("system.main.count(*)").fetchall()
-        return int(found[0][0])
+            rows = self._shared.own.sql(f"FROM {source} AS _dk_listed").aggregate("system.main.count(*)").fetchall()
+        return int(rows[0][0])
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
@@ -269,9 +269,9 @@ class _Offer:
         """As if the table of all columns were prepared."""
         keys = [key for one in sorted(self._stored) if (key := self._key(one)) is not None]
         numbers = []
-        for one in sorted(self._stored):
+        for text in sorted(self._stored):
             try:
-                numbers.append(self._number(one))
+                numbers.append(self._number(text))
             except InvalidInput:
                 continue
         assert self._protected.stored is not None
@@ -367,7 +367,7 @@ class _Column:
 def _looked_up(following: FollowingQuestion) -> dict[str, _Column]:
     """The columns that an answer looks up, by folded names."""
     keys = {fold(key.column): key for key in following.keys}
-    summed = {one.number.column for one, _ in following.measures if isinstance(one, Sums)} - {*following.of_keys}
+    summed = {sums.number.column for sums, _ in following.measures if isinstance(sums, Sums)} - {*following.of_keys}
     # As they are stored, also where a multiple is asked for.
     numbers = {
         fold(number.column): Number(number.column, number.low, number.step, number.steps)
@@ -375,8 +375,8 @@ def _looked_up(following: FollowingQuestion) -> dict[str, _Column]:
         if number.column in summed
     }
     return {
-        fold(one.name): _Column(one, keys.get(fold(one.name)), numbers.get(fold(one.name)))
-        for one in following.looked_up
+        fold(lookup.name): _Column(lookup, keys.get(fold(lookup.name)), numbers.get(fold(lookup.name)))
+        for lookup in following.looked_up
     }
 
 

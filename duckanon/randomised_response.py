@@ -48,10 +48,10 @@ def price(epsilon: Fraction, order: Fraction) -> Fraction:
     lost = _PRECISE.divide(_PRECISE.subtract((1 + near).ln(_PRECISE), (1 + far).ln(_PRECISE)), a - 1)
     exact = _PRECISE.add(_PRECISE.subtract(e, lost), _SLACK)
     rounded = Fraction(exact.quantize(Decimal(10) ** -DIGITS, rounding=ROUND_CEILING, context=_PRECISE))
-    found = min(rounded, simple_price(epsilon, order))
-    if not is_enough(found, epsilon, order):
+    number = min(rounded, simple_price(epsilon, order))
+    if not is_enough(number, epsilon, order):
         raise AssertionError("A price of pure noise is below its divergence: this is a bug in duckanon.")
-    return found
+    return number
 
 
 def is_enough(price: Fraction, epsilon: Fraction, order: Fraction) -> bool:

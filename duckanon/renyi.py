@@ -109,12 +109,12 @@ class Renyi:
         return 2 * randomised_response.root(2 * price / self.order)
 
 
-def delta(given: object) -> Fraction:
+def delta(value: object) -> Fraction:
     """The probability delta, exactly as it was written. Raises InvalidInput unless it is above 0 and at most 1e-6."""
-    found = rational(given)
-    if found is None or not _LEAST_DELTA <= found <= _MOST_DELTA:
+    number = rational(value)
+    if number is None or not _LEAST_DELTA <= number <= _MOST_DELTA:
         raise InvalidInput("delta must be a number above 0 (1e-30 at least) and at most 1e-6, as in delta := 1e-9.")
-    return found
+    return number
 
 
 def renyi(epsilon: Fraction, delta: Fraction, order: Fraction | None = None) -> Renyi:

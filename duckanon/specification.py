@@ -52,7 +52,7 @@ class Argument:
         """What it must be, in words; nothing where its type alone says that."""
         if self.values:
             flags = ["true", "false"] if self.type.startswith("BOOLEAN") else []
-            *others, last = [*flags, *(f"'{one}'" for one in self.values)]
+            *others, last = [*flags, *(f"'{value}'" for value in self.values)]
             return f"{', '.join(others)} or {last}"
         if self.least is None and self.above is None:
             return ""
@@ -156,10 +156,13 @@ class Function:
         DuckDB binds it while it makes the macro, for each connection: short text takes the least time. DuckDB 1.4 would
         even call `_dk_write` then, with made-up arguments, unless the type of one matters, as in list_reverse.
         """
-        head = ", ".join(one.name if one.default is None else f"{one.name} := {one.default}" for one in self.arguments)
+        head = ", ".join(
+            argument.name if argument.default is None else f"{argument.name} := {argument.default}"
+            for argument in self.arguments
+        )
         told = [f"'{self.name}'", *([_PLACE] if self.asks_policy else [])]
         # A name such as "by" is a word of SQL.
-        names = [f'"{one.name}"' for one in self.arguments]
+        names = [f'"{argument.name}"' for argument in self.arguments]
         told += [f"system.main.list_reverse([{name}])" for name in names[:1]] + names[1:]
         written = f"system.main._dk_write({', '.join(told)})"
         answer = f"FROM system.main.query({written})"
@@ -192,7 +195,7 @@ def _function(name: str, told: dict[str, Any]) -> Function:
     columns, refusals = told.pop("columns"), told.pop("refusals")
     return Function(
         name=name,
-        arguments=tuple(_argument(one, **fields) for one, fields in arguments.items()),
+        arguments=tuple(_argument(value, **fields) for value, fields in arguments.items()),
         columns=tuple(Column(**column) for column in columns),
         refusals=tuple(Refusal(**refusal) for refusal in refusals),
         **told,
@@ -206,10 +209,14 @@ def _argument(name: str, **fields: Any) -> Argument:
 @cache
 def macros() -> str:
     """The definitions of all functions, as one script."""
-    return "\n".join(one.macro for one in functions().values())
+    return "\n".join(function.macro for function in functions().values())
 
 
 @cache
 def table_functions() -> Mapping[str, Sequence[str]]:
     """The names of duckanon's table functions, and of their parameters in order."""
-    return {name: [argument.name for argument in one.arguments] for name, one in functions().items() if one.is_table}
+    return {
+        name: [argument.name for argument in function.arguments]
+        for name, function in functions().items()
+        if function.is_table
+    }
