@@ -26,16 +26,16 @@ _OPTION_AS_NAME = re.compile(r'"(--[a-z-]+ [^"]*)"')
 _PLAIN = re.compile(r"[^\s,\"]+")
 
 
-def split(given: Sequence[str] | None) -> list[str]:
+def split(texts: Sequence[str] | None) -> list[str]:
     """The parts of options such as `age,zip`, given once or more often. A part with a comma stands in double quotes."""
-    parts = [part.strip() for row in csv.reader(given or [], skipinitialspace=True) for part in row]
+    parts = [part.strip() for row in csv.reader(texts or [], skipinitialspace=True) for part in row]
     return [part for part in parts if part]
 
 
-def numbers(given: Sequence[str], option: str) -> dict[str, int | float]:
+def numbers(texts: Sequence[str], option: str) -> dict[str, int | float]:
     """The numbers of `age=2,zip=1` by name. Raises InvalidInput if a part is not a name and a number."""
     found: dict[str, int | float] = {}
-    for part in split(given):
+    for part in split(texts):
         name, _, number = part.rpartition("=")
         try:
             found[name] = int(number) if number.isdecimal() else float(number)
@@ -46,10 +46,10 @@ def numbers(given: Sequence[str], option: str) -> dict[str, int | float]:
     return found
 
 
-def named(given: Sequence[str], option: str) -> dict[str, str]:
+def named(texts: Sequence[str], option: str) -> dict[str, str]:
     """The texts of `zip=zip_levels,job=job.csv` by name. Raises InvalidInput if a part is not a name and a text."""
     found: dict[str, str] = {}
-    for part in split(given):
+    for part in split(texts):
         name, _, text = part.partition("=")
         if not name or not text:
             raise InvalidInput(f"{option} has '{part}' where a name and a table belong, as in {option} zip=zip_levels.")
@@ -57,13 +57,13 @@ def named(given: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def widths(given: Sequence[str], option: str) -> dict[str, object]:
+def widths(texts: Sequence[str], option: str) -> dict[str, object]:
     """The widths of `age=5,born=year` by name, with a bottom and a top as in `age=5:20:85`, or as in `age=5::85`.
 
     Widths on several levels are given as in `age=5/10/20`. Raises InvalidInput if a part is something else.
     """
     found: dict[str, object] = {}
-    for part in split(given):
+    for part in split(texts):
         name, _, told = part.rpartition("=")
         fields = dict(zip(("width", "bottom", "top"), told.split(":"), strict=False))
         if not name or not fields["width"] or told.count(":") > 2:
@@ -86,10 +86,10 @@ def _value(text: str) -> int | float | str:
         return text
 
 
-def whole(given: Sequence[str], option: str) -> list[int]:
+def whole(texts: Sequence[str], option: str) -> list[int]:
     """The whole numbers of `2,5,10`. Raises InvalidInput if a part is something else."""
     try:
-        return [int(part) for part in split(given)]
+        return [int(part) for part in split(texts)]
     except ValueError:
         raise InvalidInput(f"{option} needs whole numbers, as in {option} 2,5,10.") from None
 
@@ -101,10 +101,10 @@ def as_options(sentence: str) -> str:
     'Name it in --categorical zip, or choose --max-suppression 0.02.'
     """
 
-    def option(found: re.Match[str]) -> str:
-        texts = [one.replace("''", "'") for one in _TEXT.findall(found[2])]
+    def option(match: re.Match[str]) -> str:
+        texts = [one.replace("''", "'") for one in _TEXT.findall(match[2])]
         value = ",".join(text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '""') + '"' for text in texts)
-        return f"--{found[1].replace('_', '-')} {shlex.quote(value) if texts else found[2]}"
+        return f"--{match[1].replace('_', '-')} {shlex.quote(value) if texts else match[2]}"
 
     return _OPTION_AS_NAME.sub(r"\1", _ARGUMENT.sub(option, sentence))
 
@@ -147,17 +147,17 @@ def arguments(*given: object, **options: object) -> str:
 
 def privacy_unit(con: Connection | DuckDBPyConnection, table: str) -> str | None:
     """The column that names the privacy unit of a table, by its policy; None where there is none."""
-    found = con.execute(
+    rows = con.execute(
         "SELECT privacy_unit FROM policies() WHERE database = current_database() AND lower(tbl) = lower(?)",
         [".".join(["main", *parts(table)][-2:])],
     ).fetchall()
-    return str(found[0][0]) if found and found[0][0] is not None else None
+    return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
 def policy_units(con: Connection | DuckDBPyConnection) -> list[str]:
     """The columns that name a privacy unit or a group in the policies of the database: a copy must not hold them."""
-    found = con.execute(
+    rows = con.execute(
         "SELECT DISTINCT name FROM (SELECT unnest([privacy_unit, unit]) AS name FROM policies() "
         "WHERE database = current_database()) WHERE name IS NOT NULL ORDER BY name"
     ).fetchall()
-    return [str(name) for (name,) in found]
+    return [str(name) for (name,) in rows]

@@ -47,9 +47,9 @@ def contents(rows: Rows) -> Contents:
     unique: dict[TableName, tuple[frozenset[str], ...]] = {}
     for *owner, named in rows(_KEYS):
         unique[_name(owner)] = (*unique.get(_name(owner), ()), frozenset(map(fold, named)))
-    views, made = {}, []
+    views, values = {}, []
     for *owner, sql in rows(_VIEWS):
-        made.append((_name(owner), str(owner[-1]), sql))
+        values.append((_name(owner), str(owner[-1]), sql))
         views[_name(owner)] = View(sql=sql)
     defined = rows(_MACROS)
     schema = Schema(
@@ -58,7 +58,7 @@ def contents(rows: Rows) -> Contents:
         macros={fold(name): text for _, _, name, _, text in defined},
         home=TableName(fold(catalog), "main", ""),
     )
-    return Contents(schema, made, [(name, text) for _, _, name, kind, text in defined if kind == "table_macro"])
+    return Contents(schema, values, [(name, text) for _, _, name, kind, text in defined if kind == "table_macro"])
 
 
 def _name(path: Sequence[str]) -> TableName:

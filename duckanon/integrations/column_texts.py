@@ -64,8 +64,8 @@ def to_numbers(con: Any, table: str, names: Sequence[str], decimal: str | None) 
         and _some(con, table, name, _DECIMAL_COMMA if decimal is None else ".*[.,].*")
     ]
     if sure:
-        made = ", ".join(f"{_as_number(con, table, name, sign)} AS {identifier(name)}" for name in sure)
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * REPLACE ({made}) FROM {table}").fetchall()  # noqa: S608
+        text = ", ".join(f"{_as_number(con, table, name, sign)} AS {identifier(name)}" for name in sure)
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * REPLACE ({text}) FROM {table}").fetchall()  # noqa: S608
     return sure
 
 
@@ -129,8 +129,8 @@ def _are_numbers(con: Any, source: str, name: str, sign: str) -> bool:
 
 def _all(con: Any, source: str, name: str, condition: str) -> bool:
     """Whether a column has values, and all of them meet a condition."""
-    given = f"{identifier(name)} IS NOT NULL"
-    ((are,),) = con.execute(f"SELECT bool_and({condition}) FILTER ({given}) FROM {source}").fetchall()  # noqa: S608
+    text = f"{identifier(name)} IS NOT NULL"
+    ((are,),) = con.execute(f"SELECT bool_and({condition}) FILTER ({text}) FROM {source}").fetchall()  # noqa: S608
     return bool(are)
 
 

@@ -93,14 +93,14 @@ class Copied:
         """What to know about them before the release goes out."""
         if not self.names:
             return "No column is copied as it is."
-        told = f"Copied as they are: {', '.join(self.names)}."
+        text = f"Copied as they are: {', '.join(self.names)}."
         if self.near_unique:
             several = len(self.near_unique) > 1
-            told += (
+            text += (
                 f" Almost every record has a value of its own in {', '.join(self.near_unique)}: whoever knows "
                 f"{'these values' if several else 'this value'} finds the record. {self._way_out(self.near_unique)}"
             )
-        return " ".join([told, *self.links])
+        return " ".join([text, *self.links])
 
     @property
     def links(self) -> list[str]:
@@ -109,7 +109,7 @@ class Copied:
             "{name} links the records of each {name}, also where its values were made for this release: k holds for "
             "each record, and does not hold for {name}, since whoever knows all records of one can find it by them."
         )
-        told = [f"{links.format(name=name)} {self._way_out([name])}" for name in self.units]
+        texts = [f"{links.format(name=name)} {self._way_out([name])}" for name in self.units]
         if self.linking:
             text = ngettext(
                 "A few records share each value of {columns}: if it links the records of a person or household, k does "
@@ -118,8 +118,8 @@ class Copied:
                 "does not hold for these.",
                 len(self.linking),
             )
-            told.append(f"{text.format(columns=', '.join(self.linking))} {self._way_out(self.linking)}")
-        return told
+            texts.append(f"{text.format(columns=', '.join(self.linking))} {self._way_out(self.linking)}")
+        return texts
 
     @staticmethod
     def _way_out(names: Sequence[str]) -> str:

@@ -88,23 +88,23 @@ class DataFile:
         """The call of DuckDB that reads the file, if that is in UTF-8 and no office's."""
         if self.kind == "parquet":
             return f"read_parquet({literal(str(self.path))})"
-        given = [literal(str(self.path)), *options]
+        texts = [literal(str(self.path)), *options]
         if self.packed:
-            given.append("compression = 'gzip'")
+            texts.append("compression = 'gzip'")
         if self.kind == "tsv":
-            given.append("delim = '\t'")
+            texts.append("delim = '\t'")
         if self.is_delimited:
-            given += _DIALECT
-            given += [f"nullstr = [{', '.join(map(literal, ('', *reading.null)))}]"] if reading.null else []
-            given += [f"decimal_separator = {literal(reading.decimal)}"] if reading.decimal else []
-            given += [f"dateformat = {literal(reading.date_format)}"] if reading.date_format else []
-        return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
+            texts += _DIALECT
+            texts += [f"nullstr = [{', '.join(map(literal, ('', *reading.null)))}]"] if reading.null else []
+            texts += [f"decimal_separator = {literal(reading.decimal)}"] if reading.decimal else []
+            texts += [f"dateformat = {literal(reading.date_format)}"] if reading.date_format else []
+        return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(texts)})"
 
     def _as_text(self, con: Connection, reading: Reading, typed: Sequence[str]) -> list[str]:
         """The reader's option, if any, that reads all columns as text except those in `typed`."""
         read = {name.lower() for name in typed}
-        found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self.reader(reading)})").fetchall()  # noqa: S608 - names and paths are quoted
-        kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
+        rows = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self.reader(reading)})").fetchall()  # noqa: S608 - names and paths are quoted
+        kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in rows if name.lower() not in read]
         return [f"types = {{{', '.join(kinds)}}}"] if kinds else []
 
     def load(
@@ -145,9 +145,9 @@ class DataFile:
                 con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {copy.reader(reading, *options)}").fetchall()
             if copy._is_one_column(con, quoted):
                 self._refuse(copy._flaw())
-            for told in (copy._doubled(con, quoted), copy._unsure_dates(con, quoted, reading)):
-                if told:
-                    tell(f"{self.path.name}: {told}")
+            for text in (copy._doubled(con, quoted), copy._unsure_dates(con, quoted, reading)):
+                if text:
+                    tell(f"{self.path.name}: {text}")
         numbers = column_texts.to_numbers(con, quoted, column_texts.texts(con, quoted, typed), reading.decimal)
         if numbers and reading.decimal is None:
             tell(f"{self.path.name}: {_listed(numbers)} read with decimal commas; --decimal . says that they are none.")
@@ -165,10 +165,10 @@ class DataFile:
         """The file, or its copy in UTF-8. Raises InvalidInput where it is no text, or not in the encoding."""
         self._refuse(text_files.no_text(self.path))
         said = reading.encoding
-        found = text_encodings.encoding_of(self.path) if said is None else text_encodings.named(said, self.path)
-        if found is None:
+        text = text_encodings.encoding_of(self.path) if said is None else text_encodings.named(said, self.path)
+        if text is None:
             self._refuse(self._flaw())
-        encoding = found or text_encodings.UTF_8
+        encoding = text or text_encodings.UTF_8
         with text_encodings.as_utf_8(self.path, encoding) as path:
             if said is None and encoding != text_encodings.UTF_8:
                 called = text_encodings.NAMES[encoding]
@@ -199,7 +199,7 @@ class DataFile:
     def _is_one_column(self, con: Connection, table: str) -> bool:
         """Whether the file was read as one column whose name has delimiters: so DuckDB reads one with ragged lines."""
         names = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
-        return len(names) == 1 and any(one in names[0][0] for one in ",;\t|")
+        return len(names) == 1 and any(text in names[0][0] for text in ",;\t|")
 
     def _doubled(self, con: Connection, table: str) -> str | None:
         """Which columns have the name of an earlier one, and how they are called now; None if there are none."""

@@ -59,7 +59,7 @@ def declared(node: Mapping[str, Any]) -> Declared:
     said = _said(node, label)
     allow = said.pop("allow", [])
     allow = [allow] if isinstance(allow, str) else allow
-    if not isinstance(allow, list) or not all(one in KINDS for one in allow):
+    if not isinstance(allow, list) or not all(value in KINDS for value in allow):
         raise InvalidInput(f"{label} may allow findings of these kinds only: {one_of(KINDS)}.")
     protected, opened = _switch(said, "protected", label), _switch(said, "open", label)
     edition = said.pop("new_edition", None)
@@ -86,7 +86,9 @@ def policy_fields(
     from duckanon.functions.policy_terms import loaded, plain_terms
 
     said = {**default, **node.terms}
-    said |= {name: one for name, one in budgets.get(str(said.get("population")), {}).items() if name not in node.terms}
+    said |= {
+        name: value for name, value in budgets.get(str(said.get("population")), {}).items() if name not in node.terms
+    }
     if said.get("epsilon") is None:
         raise InvalidInput(
             f"{label} is protected and has no budget: give it an epsilon in meta.duckanon, or give the plugin in "
@@ -157,7 +159,7 @@ def _take(found: dict[str, Any], said: Mapping[str, Any], column: str, label: st
         if key not in said:
             continue
         known = found[term] = dict(found.get(term) or {})
-        if column.lower() in [str(one).lower() for one in known]:
+        if column.lower() in [str(value).lower() for value in known]:
             raise InvalidInput(f"{label} says {term} of the column {column} twice: leave out one of them.")
         known[column] = said[key]
 
@@ -166,11 +168,11 @@ def _take_role(found: dict[str, Any], role: str, column: str, label: str) -> Non
     term = _ROLES[role]
     if term in LISTS:
         known = found.setdefault(term, [])
-        if column.lower() not in [str(one).lower() for one in known]:
+        if column.lower() not in [str(value).lower() for value in known]:
             known.append(column)
     elif str(found.setdefault(term, column)).lower() != column.lower():
-        what = "identifies a group" if term == "unit" else "identifies the privacy unit"
-        raise InvalidInput(f"{label} has two columns with the role {role}: one column {what}.")
+        text = "identifies a group" if term == "unit" else "identifies the privacy unit"
+        raise InvalidInput(f"{label} has two columns with the role {role}: one column {text}.")
 
 
 def is_due(period: str, began: datetime, now: datetime) -> bool:

@@ -93,7 +93,7 @@ class DuckanonAdapter(DuckDbAdapter):
             "--allow-unsigned-extensions": self.allow_unsigned_extensions,
             "--init-path": self._has_own_script and not self.no_init,
         }
-        if refused := [name for name, given in asked.items() if given]:
+        if refused := [name for name, value in asked.items() if value]:
             con.close()
             raise HarlequinConnectionError(
                 f"An analyst opens one database as it is: leave out {', '.join(refused)}, or say --role steward.",
@@ -151,7 +151,7 @@ class _Ours(DuckDbConnection):
             HarlequinCompletion(argument, f"of {', '.join(names)}", f"{argument} := ", _OURS_FIRST + 1)
             for argument, names in arguments.items()
         ]
-        return [*functions, *named, *(one for one in self._words() if not one.label.startswith("_dk_"))]
+        return [*functions, *named, *(word for word in self._words() if not word.label.startswith("_dk_"))]
 
     def _words(self) -> list[HarlequinCompletion]:
         return super().get_completions()
@@ -230,21 +230,21 @@ class AnalystConnection(_Ours):
         """The tables and columns whose names contain `term`."""
         from harlequin.catalog import CatalogSearchResult
 
-        found = []
+        results = []
         catalog: Any = self.get_catalog()
         for database in catalog.items:
             for schema in database.fetch_children():
                 for table in schema.fetch_children():
                     parents: tuple[str, ...] = (database.label, schema.label)
                     if term.lower() in table.label.lower() and kind != "columns":
-                        found.append(CatalogSearchResult(item=table, parents=parents))
+                        results.append(CatalogSearchResult(item=table, parents=parents))
                     if kind != "relations":
-                        found += [
+                        results += [
                             CatalogSearchResult(item=column, parents=(*parents, table.label))
                             for column in table.fetch_children()
                             if term.lower() in column.label.lower()
                         ]
-        return found
+        return results
 
     def _words(self) -> list[HarlequinCompletion]:
         """DuckDB's words, from an empty database."""
@@ -255,23 +255,23 @@ class AnalystConnection(_Ours):
         return [(self._database,)]
 
     def _get_schemas(self, database: str) -> list[tuple[str]]:
-        found: list[tuple[str]] = self._looked_up(
+        schemas: list[tuple[str]] = self._looked_up(
             "SELECT DISTINCT table_schema FROM information_schema.tables ORDER BY 1", database
         )
-        return found
+        return schemas
 
     def _get_tables(self, database: str, schema: str) -> list[tuple[str, str]]:
-        seen = f"FROM information_schema.tables WHERE table_schema = {literal(schema)}"
-        found: list[tuple[str, str]] = self._looked_up(f"SELECT table_name, table_type {seen} ORDER BY 1", database)
-        return found
+        text = f"FROM information_schema.tables WHERE table_schema = {literal(schema)}"
+        tables: list[tuple[str, str]] = self._looked_up(f"SELECT table_name, table_type {text} ORDER BY 1", database)
+        return tables
 
     def _get_columns(self, database: str, schema: str, table: str) -> list[tuple[str, str]]:
-        seen = f"table_schema = {literal(schema)} AND table_name = {literal(table)} ORDER BY ordinal_position::INT"
-        found: list[tuple[str, str]] = self._looked_up(
-            f"SELECT column_name, data_type FROM information_schema.columns WHERE {seen}",  # noqa: S608 - quoted
+        text = f"table_schema = {literal(schema)} AND table_name = {literal(table)} ORDER BY ordinal_position::INT"
+        columns: list[tuple[str, str]] = self._looked_up(
+            f"SELECT column_name, data_type FROM information_schema.columns WHERE {text}",  # noqa: S608 - quoted
             database,
         )
-        return found
+        return columns
 
     def _looked_up(self, query: str, database: str) -> Any:
         """Rows about the one database that an analyst has open."""
@@ -289,9 +289,9 @@ class AnalystCursor(HarlequinCursor):
         return list(zip(self._answer.columns, kinds, strict=True))
 
     def set_limit(self, limit: int) -> HarlequinCursor:
-        found = self._answer._relation
-        if found is not None:
-            self._answer = Answer(found.limit(limit), self._answer._lock, self._answer._holds)
+        relation = self._answer._relation
+        if relation is not None:
+            self._answer = Answer(relation.limit(limit), self._answer._lock, self._answer._holds)
         return self
 
     def fetchall(self) -> Any:

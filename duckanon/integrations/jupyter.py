@@ -93,29 +93,29 @@ class DuckanonMagics(Magics):
             self._connection = _CellConnection.opened(":memory:")
         return self._connection
 
-    def _at(self, given: Any) -> _CellConnection:
+    def _at(self, value: Any) -> _CellConnection:
         """The connection that the arguments name."""
-        last, opens = self._connection, given.role or given.read_only
-        if given.connection:
-            if given.database or opens:
+        last, opens = self._connection, value.role or value.read_only
+        if value.connection:
+            if value.database or opens:
                 raise UsageError("-c takes a connection as it is: leave out the database, --role and --read-only.")
-            found = self._names.get(given.connection)
-            if not isinstance(found, duckanon.Connection | Analyst):
-                raise UsageError(f"{given.connection} is no variable with a connection of duckanon.connect.")
+            name = self._names.get(value.connection)
+            if not isinstance(name, duckanon.Connection | Analyst):
+                raise UsageError(f"{value.connection} is no variable with a connection of duckanon.connect.")
             self._leave()
-            self._connection = _CellConnection(found, f"The connection {given.connection}")
-        elif given.database or opens:
-            if last and not given.database and last.file is None:
+            self._connection = _CellConnection(name, f"The connection {value.connection}")
+        elif value.database or opens:
+            if last and not value.database and last.file is None:
                 raise UsageError("The database of these cells is no file that can be opened again: name one.")
-            database = given.database or (last and last.file) or ":memory:"
+            database = value.database or (last and last.file) or ":memory:"
             # DuckDB opens a file once in a process, for one role.
             self._leave()
-            if database != ":memory:" and not given.role and not Path(database).exists():
+            if database != ":memory:" and not value.role and not Path(database).exists():
                 raise UsageError(
                     f"There is no file {database}: check the name, or make a new database with %duckanon {database} "
                     "--role steward."
                 )
-            self._connection = _CellConnection.opened(database, given.role, read_only=given.read_only)
+            self._connection = _CellConnection.opened(database, value.role, read_only=value.read_only)
         return self._current()
 
     def _leave(self) -> None:
@@ -176,9 +176,9 @@ class _CellConnection:
 
     def preview(self, text: str) -> Banner:
         """How the guard would decide about a statement of an analyst's."""
-        found = self._aside.execute(_DECISION.format(literal(text)))
-        names = [column[0] for column in found.description or ()]
-        return preview([dict(zip(names, row, strict=True)) for row in found.fetchall()])
+        session = self._aside.execute(_DECISION.format(literal(text)))
+        names = [column[0] for column in session.description or ()]
+        return preview([dict(zip(names, row, strict=True)) for row in session.fetchall()])
 
     def _charges(self) -> dict[tuple[str, int], Charged]:
         rows = self._aside.execute(_CHARGES).fetchall()
@@ -189,8 +189,8 @@ def _frame(con: Session, statement: Any) -> pd.DataFrame | None:
     """The result as a frame; None for a statement that has none of its own."""
     con.execute(statement)
     if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:
-        found: pd.DataFrame = con.df()
-        return found
+        data_frame: pd.DataFrame = con.df()
+        return data_frame
     con.fetchall()
     return None
 
@@ -208,7 +208,7 @@ def _one_sentence() -> Iterator[None]:
         raise
 
 
-def _shown(error: BaseException, told: str) -> BaseException:
+def _shown(error: BaseException, text: str) -> BaseException:
     """The error, which IPython will show as `told`: IPython calls an error's method _render_traceback_."""
-    error._render_traceback_ = lambda: [told]  # type: ignore[attr-defined]
+    error._render_traceback_ = lambda: [text]  # type: ignore[attr-defined]
     return error

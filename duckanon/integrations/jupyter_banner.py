@@ -68,7 +68,7 @@ def banner(
 ) -> Banner:
     """The banner of a statement that ran. release: its result, if it called k_anonymize. noise: how wide it is."""
     lines = [step.line for step in decision.steps] if decision else [f"Runs as written: the role is {role}."]
-    lines += [one.line for one in spent]
+    lines += [charged.line for charged in spent]
     lines += [noise] if noise is not None else []
     lines += _kept(decision, spent)
     classes = exposure(release) if release is not None else None

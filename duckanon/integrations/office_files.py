@@ -71,8 +71,8 @@ class Labels:
             if origin is None:
                 continue
             if origin in self.variables:
-                what = "" if own else f" ({_ENDS[end]})"
-                variables[column] = self.variables[origin] + what
+                text = "" if own else f" ({_ENDS[end]})"
+                variables[column] = self.variables[origin] + text
             if origin in self.values:
                 values[column] = self.values[origin]
             if origin in self.measures and (own or end in ("_lo", "_hi")):
@@ -240,11 +240,11 @@ def _codes(labels: Labels, table: pa.Table, kind: str) -> dict[str, dict[Any, st
 def _sets(column: pa.ChunkedArray, texts: Mapping[Any, str]) -> dict[Any, str]:
     """A label for each set of codes in a column, such as `male, female` for `[1,2]`, where it is short enough."""
     found = {}
-    for one in column.unique().to_pylist():
-        codes = _listed_codes(one)
+    for value in column.unique().to_pylist():
+        codes = _listed_codes(value)
         label = ", ".join(texts.get(code, str(code)) for code in codes)
         if codes and len(label.encode()) <= _LONGEST_VALUE_LABEL:
-            found[one] = label
+            found[value] = label
     return found
 
 
@@ -282,8 +282,8 @@ def _of_workbook(path: Path) -> pa.Table:
         if not name and all(value is None for value in values):
             continue
         if not name or name in columns:
-            what = "no name" if not name else "the same name as one before"
-            raise InvalidInput(f"{path}: column {_letter(at)} has {what} in the first row. Name each column once.")
+            text = "no name" if not name else "the same name as one before"
+            raise InvalidInput(f"{path}: column {_letter(at)} has {text} in the first row. Name each column once.")
         columns[name] = _typed(values)
     return pa.table(columns)
 

@@ -68,22 +68,22 @@ class PolicyFile:
     @property
     def ordered(self) -> list[str]:
         """The tables, each after those to which it links. Links in a circle come as they are written."""
-        rest, found = dict(self.tables), list[str]()
+        rest, texts = dict(self.tables), list[str]()
         while rest:
             left = set(map(identity, rest))
             ready = [name for name, said in rest.items() if not _parents(said) & (left - {identity(name)})] or list(
                 rest
             )
-            found += ready
+            texts += ready
             for name in ready:
                 del rest[name]
-        return found
+        return texts
 
     @property
     def calls(self) -> list[str]:
         """The file as statements of SQL, for a server. What is no policy, such as passwords, is not among them."""
         opening = [f"SELECT open_table({literal(one)})" for one in self.opened]
-        protecting = [_call("protect", self.protects(one)) for one in self.ordered]
+        protecting = [_call("protect", self.protects(text)) for text in self.ordered]
         allotting = [
             _call("allot", {"who": name, "population": of, "epsilon": amount})
             for name, user in self.users.items()
@@ -108,7 +108,9 @@ def identity(name: str) -> Identity:
 def _parents(said: Mapping[str, Any]) -> set[Identity]:
     """The tables to which a table's link leads."""
     link = said.get("link", {})
-    columns = [parts_of_column(one) for one in link.values() if isinstance(one, str)] if isinstance(link, dict) else []
+    columns = (
+        [parts_of_column(text) for text in link.values() if isinstance(text, str)] if isinstance(link, dict) else []
+    )
     return {identity(spelled(column[:-1])) for column in columns if len(column) > 1}
 
 
@@ -144,14 +146,14 @@ def read(text: str) -> PolicyFile:
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"The file is no TOML: {str(error)[:1].lower()}{str(error)[1:]}.") from None
     _known(whole, _PLACES, "The file")
-    populations = {name: _population(name, one) for name, one in _tables(whole, "populations").items()}
-    tables = {name: _table(name, one, populations) for name, one in _tables(whole, "tables").items()}
+    populations = {name: _population(name, table) for name, table in _tables(whole, "populations").items()}
+    tables = {name: _table(name, table, populations) for name, table in _tables(whole, "tables").items()}
     opened = _tables(whole, "open")
     _known(opened, ("tables",), "[open]")
     names = opened.get("tables", [])
-    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidInput('[open] lists names: tables = ["main.counties"].')
-    users = {name: _user(name, one, populations) for name, one in _tables(whole, "users").items()}
+    users = {name: _user(name, table, populations) for name, table in _tables(whole, "users").items()}
     return PolicyFile(populations, tables, tuple(names), users)
 
 
@@ -219,11 +221,11 @@ def _user(name: str, said: Any, populations: Mapping[str, Any]) -> FileUser:
 
 def of_state(state: LedgerState, roles: Mapping[str, str]) -> PolicyFile:
     """The file that says what stands. roles: of all users, by name; users with an allotment alone are analysts."""
-    standing = sorted(state.tables.values(), key=lambda one: one.location.label)
-    used = dict.fromkeys(one.policy.population for one in standing)
+    standing = sorted(state.tables.values(), key=lambda table: table.location.label)
+    used = dict.fromkeys(policy.policy.population for policy in standing)
     populations = {}
     for name in used:
-        policy = next(one.policy for one in standing if one.policy.population == name)
+        policy = next(policy.policy for policy in standing if policy.policy.population == name)
         said = {"epsilon": _exact(policy.epsilon)}
         populations[name] = said | ({} if policy.delta is None else {"delta": Decimal(digits(policy.delta))})
     allotted: dict[str, dict[str, Fraction]] = {name: {} for name in roles}
@@ -232,7 +234,7 @@ def of_state(state: LedgerState, roles: Mapping[str, str]) -> PolicyFile:
             allotted.setdefault(user, {})[population] = amount
     return PolicyFile(
         populations,
-        {spelled([one.location.schema or "", one.location.name]): _said(one.policy) for one in standing},
+        {spelled([policy.location.schema or "", policy.location.name]): _said(policy.policy) for policy in standing},
         tuple(
             spelled([schema or ""]) + ".*" if name == ALL_TABLES else spelled([schema or "", name])
             for schema, name in sorted(state.opened, key=str)
@@ -289,7 +291,7 @@ def _domain(source: DomainSource) -> Any:
 
 def write(file: PolicyFile, heading: str = "") -> str:
     """The file as TOML. heading: a comment on its first lines."""
-    lines = [f"# {one}" for one in heading.splitlines()]
+    lines = [f"# {line}" for line in heading.splitlines()]
     for name, said in file.populations.items():
         lines += ["", f"[populations.{key(name)}]", *_pairs(said)]
     for name, said in file.tables.items():
@@ -312,7 +314,7 @@ def _pairs(said: Mapping[str, Any]) -> Iterable[str]:
 
 def key(name: str) -> str:
     """A name as a key of TOML, in quotes where it must be."""
-    return name if name and all(one.isascii() and (one.isalnum() or one in "_-") for one in name) else _text(name)
+    return name if name and all(text.isascii() and (text.isalnum() or text in "_-") for text in name) else _text(name)
 
 
 def value(one: Any) -> str:

@@ -59,7 +59,7 @@ class PolicySetting:
             raise InvalidInput(
                 "The database has policies already: duckanon policy apply changes what may be changed of them."
             )
-        steps = [self._opening(one) for one in self._file.opened] + [*self._protecting(), *self._allotting()]
+        steps = [self._opening(text) for text in self._file.opened] + [*self._protecting(), *self._allotting()]
         said, problem = self._made(steps, keep=keep)
         if problem is not None:
             raise InvalidInput(f"{problem[0].subject}: {problem[1]}") from problem[1]
@@ -114,9 +114,9 @@ class PolicySetting:
     def _closing(self) -> Iterator[Step]:
         """Tables that are open and that the file does not open."""
         wanted = set(map(identity, self._file.opened))
-        for one in sorted(self.state.opened, key=str):
-            if one not in wanted:
-                name = _opened_name(one)
+        for table in sorted(self.state.opened, key=str):
+            if table not in wanted:
+                name = _opened_name(table)
                 yield Step(name, partial(self._closed, name))
 
     def _closed(self, name: str) -> str:
@@ -135,7 +135,7 @@ class PolicySetting:
             if identity(name) not in self.state.opened:
                 yield name, f"it is not open, and only open_table({literal(name)}) opens it."
             elif schema != name:
-                later = [one for one in self._tables(schema) if not self._stays(identity(name), one)]
+                later = [table for table in self._tables(schema) if not self._stays(identity(name), table)]
                 if later:
                     yield (
                         name,
@@ -144,8 +144,8 @@ class PolicySetting:
 
     def _stays(self, schema: Identity, table: str) -> bool:
         """Whether a table of an open schema is open with it, or is none that the schema's opening is about."""
-        one = schema[0], fold(table)
-        return one in self.state.members or one in self.state.opened or self.state.is_open(one, [])
+        identity = schema[0], fold(table)
+        return identity in self.state.members or identity in self.state.opened or self.state.is_open(identity, [])
 
     def _left_out(self) -> Iterator[tuple[str, str]]:
         """Tables that are protected and that the file does not name."""

@@ -45,7 +45,7 @@ class Printed:
         across = list(dict.fromkeys(col for _, col in cells))
         if len(across) > _MOST_COLUMNS:
             raise InvalidInput(f"The table has {len(across):,} columns: exchange its rows and columns for print.")
-        known = {one for key in (*down, *across) for one in key if one is not None}
+        known = {text for key in (*down, *across) for text in key if text is not None}
         total, missing = _free(_TOTALS, known), _free(_MISSING, known)
 
         def label(value: str | None) -> str:
@@ -54,7 +54,7 @@ class Printed:
         heads = [", ".join(map(label, col)) or (total if cols else measure) for col in across]
         lines = (
             (
-                *(label(one) for one in row),
+                *(label(text) for text in row),
                 *[total] * (len(rows) - len(row)),
                 *(SUPPRESSED if (value := cells[row, col]) is None else value for col in across),
             )
@@ -67,8 +67,8 @@ class Printed:
         import pyarrow as pa
 
         columns = zip(*self.rows, strict=True)
-        made = [pa.array([str(one) for one in column], pa.string()) for column in columns]
-        return pa.table(dict(zip(self.heads, made, strict=True)))
+        values = [pa.array([str(value) for value in column], pa.string()) for column in columns]
+        return pa.table(dict(zip(self.heads, values, strict=True)))
 
     def file(self, form: str) -> bytes:
         """The table as a file. form: csv, parquet or excel; in Excel numbers are numbers.
@@ -99,5 +99,5 @@ def _apart(heads: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for head in heads:
         numbered = (head if i == 1 else f"{head} ({i})" for i in range(1, len(heads) + 2))
-        found[next(one for one in numbered if one not in found)] = None
+        found[next(text for text in numbered if text not in found)] = None
     return tuple(found)

@@ -56,12 +56,12 @@ def fetch(con: Connection, keep: int | None = None) -> Result:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names, with a number after those that repeat: `a`, `a_1`."""
-    seen: Counter[str] = Counter()
-    found = []
+    texts: Counter[str] = Counter()
+    values = []
     for name in names:
-        found.append(f"{name}_{seen[name]}" if seen[name] else name)
-        seen[name] += 1
-    return found
+        values.append(f"{name}_{texts[name]}" if texts[name] else name)
+        texts[name] += 1
+    return values
 
 
 def text(value: object) -> str:

@@ -44,7 +44,7 @@ def encoding_of(path: Path) -> str | None:
             return "utf-16"
     valid = invalid = 0
     for chunk in _chunks(path):
-        bytes_alone = [found[1] for found in _CHARACTERS.finditer(chunk)]
+        bytes_alone = [match[1] for match in _CHARACTERS.finditer(chunk)]
         alone = len(bytes_alone) - bytes_alone.count(None)
         valid, invalid = valid + len(bytes_alone) - alone, invalid + alone
         if invalid > _ENOUGH:

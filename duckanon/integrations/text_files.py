@@ -86,7 +86,7 @@ def lines_of(path: Path, records: Sequence[int], delimiter: str | None = None) -
 
     A record with a line break in it takes several lines. Those that lie beyond what can be read are left out.
     """
-    wanted, found, number = set(records), [], 0
+    wanted, values, number = set(records), [], 0
     reader = csv.reader(_lines(path), delimiter=delimiter or _likely(path))
     try:
         next(reader, None)
@@ -94,13 +94,13 @@ def lines_of(path: Path, records: Sequence[int], delimiter: str | None = None) -
         for fields in reader:
             number += bool(fields)
             if fields and number in wanted:
-                found.append(line)
+                values.append(line)
                 if number == records[-1]:
                     break
             line = reader.line_num + 1
     except csv.Error:
         pass
-    return found
+    return values
 
 
 def _likely(path: Path) -> str:

@@ -76,8 +76,8 @@ def retold(text: str, *messages: str) -> str:
     """
     for message in messages:
         pattern = _FIELD.sub(r"(?P<\1>.+?)", re.escape(message))
-        if (found := re.fullmatch(pattern, text)) is not None:
-            return gettext(message).format(**{name: exact(value) for name, value in found.groupdict().items()})
+        if (match := re.fullmatch(pattern, text)) is not None:
+            return gettext(message).format(**{name: exact(value) for name, value in match.groupdict().items()})
     return text
 
 

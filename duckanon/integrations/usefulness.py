@@ -66,9 +66,9 @@ class Compared:
 
         apart: columns that are not compared. labelled: columns that the release has as labels of known hierarchies.
         """
-        left = {one.lower() for one in apart}
-        held = {*columns_before(release), *(one.lower() for one in labelled)}
-        columns = [one for one in source if one.lower() in held and one.lower() not in left][:_MOST_COLUMNS]
+        left = {text.lower() for text in apart}
+        held = {*columns_before(release), *(text.lower() for text in labelled)}
+        columns = [text for text in source if text.lower() in held and text.lower() not in left][:_MOST_COLUMNS]
         return cls(columns, [column for column in columns if _has_bands(con, name, column, release)])
 
     def call(self, before: str, after: str) -> str:
@@ -83,7 +83,7 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
     """
     wanted = columns_before(tables[name])
     rows = _rows(con, name)
-    found = [
+    texts = [
         other
         for other, columns in tables.items()
         if other != name
@@ -91,7 +91,7 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
         and all(columns.get(column) == kind for column, kind in wanted.items())
         and _rows(con, other) >= rows
     ]
-    return found[0] if len(found) == 1 else None
+    return texts[0] if len(texts) == 1 else None
 
 
 def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness | None:
@@ -107,23 +107,23 @@ def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str]
         if row["measure"] in ("correlation", "cramers_v") and row["difference"] is not None
     ]
     errors = {row["value"]: row["difference"] for row in rows if row["measure"] == "query_error"}
-    most = max(moved, key=lambda one: one[1])
+    most = max(moved, key=lambda item: item[1])
     changed = max(changes, default=None)
     return Usefulness(compared.columns, most, changed, errors.get("median"), errors.get("95 %"))
 
 
 def columns_before(release: Mapping[str, str]) -> dict[str, str]:
     """The columns that the source of a release must have, with their types."""
-    found = {}
+    columns = {}
     for name, kind in release.items():
         base, _, end = name.rpartition("_")
         if end == "set" and kind.endswith("[]"):
-            found[base] = kind.removesuffix("[]")
+            columns[base] = kind.removesuffix("[]")
         elif end in ("lo", "hi") and {f"{base}_lo", f"{base}_hi"} <= release.keys():
-            found[base] = kind
+            columns[base] = kind
         elif name != "class_id":
-            found[name] = kind
-    return found
+            columns[name] = kind
+    return columns
 
 
 def _has_bands(con: Connection, name: str, column: str, release: Mapping[str, str]) -> bool:

@@ -32,7 +32,7 @@ def groups() -> dict[str, list[str]]:
     methods = families()
     kanon = [name for name in methods["kanon"] if name not in (*_EXACT, "milp") and not name.startswith("doka")]
     asked = ("l := 2", "l := 1.5, diversity := 'entropy'", "l := 2, c := 4, diversity := 'recursive'", "t := 0.5")
-    criteria = [_KANON.format("method := 'order', " + _SENSITIVE.format(one)) for one in asked]
+    criteria = [_KANON.format("method := 'order', " + _SENSITIVE.format(text)) for text in asked]
     finer = "CREATE TABLE finer AS " + _KANON.format("method := 'order'")
     within = (
         "FROM k_anonymize('t', ['age', 'city'], k := 6, categorical := ['city'], drop := ['id'], within := 'finer')"

@@ -158,5 +158,7 @@ def _database(path: Path) -> Corpus:
     scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
     scripts += [Script(path, text, name) for name, text in found.macros]
     # Scripts may attach the database under any name, so its name is left out.
-    protected = {TableName("", fold(one.location.schema or ""), fold(one.location.name)) for _, one, _ in policies}
+    protected = {
+        TableName("", fold(policy.location.schema or ""), fold(policy.location.name)) for _, policy, _ in policies
+    }
     return Corpus(tuple(scripts), found.schema, frozenset(protected))

@@ -34,7 +34,7 @@ from duckanon.rewrite.statements import Statement, statements
 from duckanon.specification import functions
 
 # Functions whose results may be released. metric_perturb is none: its result has the table's other columns unchanged.
-RELEASES = frozenset(name for name, one in functions().items() if one.release)
+RELEASES = frozenset(name for name, function in functions().items() if function.release)
 
 
 class Verdict(StrEnum):
@@ -67,7 +67,9 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[AuditFinding]:
     """
     watched = frozenset(map(_named, tables)) | corpus.protected
     read = [(script, list(statements(script.text))) for script in corpus.scripts]
-    known = _defined(corpus.schema, [one for script, found in read if script.defines is None for one in found], watched)
+    known = _defined(
+        corpus.schema, [statement for script, found in read if script.defines is None for statement in found], watched
+    )
     schema = replace(known, protected=watched or None, releases=RELEASES)
     listed: list[AuditFinding] = []
     for script, found in read:
@@ -86,9 +88,11 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[AuditFinding]:
             )
         home = schema if script.defines is None else replace(schema, home=script.defines._replace(object=""))
         for statement in found:
-            told = [replace(one, path=script.path, object=script.object) for one in _statement(statement, home)]
-            listed += [_allowed(one) if one.kind in script.allow else one for one in told]
-    return sorted(listed, key=lambda one: (str(one.path), one.line))
+            audit_findings = [
+                replace(finding, path=script.path, object=script.object) for finding in _statement(statement, home)
+            ]
+            listed += [_allowed(finding) if finding.kind in script.allow else finding for finding in audit_findings]
+    return sorted(listed, key=lambda item: (str(item.path), item.line))
 
 
 def unmentioned(corpus: Corpus, tables: Sequence[str]) -> list[str]:
@@ -97,13 +101,15 @@ def unmentioned(corpus: Corpus, tables: Sequence[str]) -> list[str]:
     found = [statement for script in corpus.scripts for statement in statements(script.text)]
 
     def is_mentioned(name: TableName) -> bool:
-        return any(name.may_be(one) for one in known) or any(one.mentions(name.object) for one in found)
+        return any(name.may_be(table_name) for table_name in known) or any(
+            statement.mentions(name.object) for statement in found
+        )
 
     return [table for table in tables if not is_mentioned(_named(table))]
 
 
-def _allowed(one: AuditFinding) -> AuditFinding:
-    return replace(one, verdict=Verdict.CHECK, advice="The model's meta allows it: look at what it gives away.")
+def _allowed(finding: AuditFinding) -> AuditFinding:
+    return replace(finding, verdict=Verdict.CHECK, advice="The model's meta allows it: look at what it gives away.")
 
 
 def _named(text: str) -> TableName:
@@ -132,7 +138,7 @@ def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[Tabl
         if kind not in ("TABLE", "VIEW") or not isinstance(table, exp.Table):
             continue
         name = TableName(fold(table.catalog), fold(table.db), fold(table.name))
-        query = None if any(name.may_be(one) for one in watched) else tree.expression
+        query = None if any(name.may_be(table_name) for table_name in watched) else tree.expression
         if isinstance(query, exp.Query):
             # A table made from a query is treated as that query: a copy of a table is read like the table.
             named = target.expressions if isinstance(target, exp.Schema) else []
@@ -159,16 +165,18 @@ def _statement(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
     if statement.tree is None:
         yield from _unread(statement, schema)
         return
-    seen: Counter[str] = Counter()
-    for found in findings_in(statement.tree, schema):
-        if schema.protected is None and not isinstance(found, GroupSizes | Conditional):
+    texts: Counter[str] = Counter()
+    for finding in findings_in(statement.tree, schema):
+        if schema.protected is None and not isinstance(finding, GroupSizes | Conditional):
             continue
-        if isinstance(found, Unknown) and found.writes:
+        if isinstance(finding, Unknown) and finding.writes:
             continue  # inserting rows returns nothing
-        line = statement.line_of(found.table.object, seen[found.table.object])
-        seen[found.table.object] += 1
-        verdict = Verdict.CHECK if isinstance(found, Conditional | Counts) else Verdict.UNSAFE
-        yield AuditFinding(Path(), line, "", found.kind, str(found.table), verdict, summary(found), advice(found))
+        line = statement.line_of(finding.table.object, texts[finding.table.object])
+        texts[finding.table.object] += 1
+        verdict = Verdict.CHECK if isinstance(finding, Conditional | Counts) else Verdict.UNSAFE
+        yield AuditFinding(
+            Path(), line, "", finding.kind, str(finding.table), verdict, summary(finding), advice(finding)
+        )
 
 
 def _unread(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
@@ -184,24 +192,32 @@ def _unread(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
         yield AuditFinding(Path(), statement.line, "", "unknown", "", Verdict.UNREAD, said, ways[1])
 
 
-def advice(found: Finding) -> str:
+def advice(finding: Finding) -> str:
     """What to do instead, ready to paste where the finding has all that a call needs."""
-    table = str(found.table)
-    if isinstance(found, GroupSizes):
-        unit, regions, size = _columns(found.unit), _columns(found.regions), _quantity(found.size)
-        plain = not found.filter and not found.frame and len(found.sources) == 1
+    table = str(finding.table)
+    if isinstance(finding, GroupSizes):
+        unit, regions, size = _columns(finding.unit), _columns(finding.regions), _quantity(finding.size)
+        plain = not finding.filter and not finding.frame and len(finding.sources) == 1
         if not plain or unit is None or len(unit) != 1 or regions is None or size is None:
             return "Release it with noise: dp_group_sizes."
         more = (f", hierarchy := {_list(regions)}" if regions else "") + size
         return f"FROM dp_group_sizes({literal(table)}, {literal(unit[0])}{more}, epsilon := 1, max_size := 20)"
-    if isinstance(found, Conditional):
-        rows, cols = _columns(found.rows), _columns(found.cols)
-        if not rows or not cols or found.filter or found.of or found.event or found.weight or len(found.sources) > 1:
+    if isinstance(finding, Conditional):
+        rows, cols = _columns(finding.rows), _columns(finding.cols)
+        if (
+            not rows
+            or not cols
+            or finding.filter
+            or finding.of
+            or finding.event
+            or finding.weight
+            or len(finding.sources) > 1
+        ):
             return "Look at its cells first: disclosure_report."
         return f"FROM disclosure_report({literal(table)}, {_list(rows)}, {_list(cols)})"
-    if isinstance(found, Counts):
+    if isinstance(finding, Counts):
         return "Small counts single people out: look at the smallest."
-    if isinstance(found, RecordReads):
+    if isinstance(finding, RecordReads):
         return f"{call('k_anonymize', table, ['...'])}, with the columns that people are known by."
     # What it asks is told with the reason beside it.
     return "It is not proven to be safe: ask for a release, or look at it yourself."

@@ -28,24 +28,24 @@ def as_sarif(listed: Sequence[AuditFinding], out: TextIO) -> None:
     run = {
         "tool": {"driver": {"name": "duckanon", "version": __version__, "rules": rules}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(one, names.index(one.kind)) for one in listed],
+        "results": [_result(finding, names.index(finding.kind)) for finding in listed],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     json.dump(log, out, indent=2, ensure_ascii=False)
     out.write("\n")
 
 
-def _result(one: AuditFinding, rule: int) -> dict[str, Any]:
+def _result(finding: AuditFinding, rule: int) -> dict[str, Any]:
     place: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": _uri(one.path)}, "region": {"startLine": one.line}}
+        "physicalLocation": {"artifactLocation": {"uri": _uri(finding.path)}, "region": {"startLine": finding.line}}
     }
-    if one.object:
-        place["logicalLocations"] = [{"name": one.object}]
+    if finding.object:
+        place["logicalLocations"] = [{"name": finding.object}]
     return {
-        "ruleId": one.kind,
+        "ruleId": finding.kind,
         "ruleIndex": rule,
-        "level": _LEVELS[one.verdict],
-        "message": {"text": f"{one.found}. {one.advice}"},
+        "level": _LEVELS[finding.verdict],
+        "message": {"text": f"{finding.found}. {finding.advice}"},
         "locations": [place],
     }
 

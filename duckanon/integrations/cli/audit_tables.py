@@ -19,8 +19,8 @@ _STYLES = {Verdict.UNSAFE: "bold red", Verdict.CHECK: "yellow", Verdict.UNREAD: 
 
 def listing(listed: Sequence[AuditFinding], read: int) -> RenderableType:
     """The report as a table, with a last line of counts. read: how many scripts were read."""
-    unsafe = sum(one.verdict is Verdict.UNSAFE for one in listed)
-    check = sum(one.verdict is Verdict.CHECK for one in listed)
+    unsafe = sum(finding.verdict is Verdict.UNSAFE for finding in listed)
+    check = sum(finding.verdict is Verdict.CHECK for finding in listed)
     said = f"{read:,} read; {unsafe:,} unsafe, {check:,} to check"
     unread = len(listed) - unsafe - check
     if unread:
@@ -45,16 +45,16 @@ def as_json(listed: Sequence[AuditFinding], out: TextIO) -> None:
     """One array, an object for each line of the report."""
     records = [
         {
-            "path": str(one.path),
-            "line": one.line,
-            "object": one.object or None,
-            "kind": one.kind,
-            "table": one.table or None,
-            "verdict": one.verdict.value,
-            "found": one.found,
-            "advice": one.advice,
+            "path": str(finding.path),
+            "line": finding.line,
+            "object": finding.object or None,
+            "kind": finding.kind,
+            "table": finding.table or None,
+            "verdict": finding.verdict.value,
+            "found": finding.found,
+            "advice": finding.advice,
         }
-        for one in listed
+        for finding in listed
     ]
     json.dump(records, out, indent=2, ensure_ascii=False)
     out.write("\n")

@@ -244,7 +244,7 @@ def report(
     _report(source, reads, form, population, {**given, "qi": split(qi)})
 
 
-def _report(source: Path, reads: InOptions, form: Format, population: str | None, given: Mapping[str, Any]) -> None:
+def _report(source: Path, reads: InOptions, form: Format, population: str | None, arguments: Mapping[str, Any]) -> None:
     """Print the row of k_report, and how many records equal others."""
     from duckanon.integrations.cli.risk_tables import explained
     from duckanon.integrations.equal_records import equal_records
@@ -252,10 +252,10 @@ def _report(source: Path, reads: InOptions, form: Format, population: str | None
 
     def measured(con: Connection, found: str) -> tuple[Result, str | None, str]:
         people = population and reads.other(con, population, "--population", source)
-        return *_of_units(con, "k_report", found, {**given, "population": people}), equal_records(con, found)
+        return *_of_units(con, "k_report", found, {**arguments, "population": people}), equal_records(con, found)
 
-    result, unit, equal = _over(source, reads, measured, [given["weight"]] if given["weight"] else [])
-    _print(result, form, lambda rows: explained(rows[0], given["qi"], given["sensitive"] or [], unit))
+    result, unit, equal = _over(source, reads, measured, [arguments["weight"]] if arguments["weight"] else [])
+    _print(result, form, lambda rows: explained(rows[0], arguments["qi"], arguments["sensitive"] or [], unit))
     if equal:
         say(equal)
 
@@ -431,12 +431,12 @@ def sql(
             run_script(session, text, form)
 
 
-def _of_units(con: Connection, function: str, table: str, given: Mapping[str, object]) -> tuple[Result, str | None]:
+def _of_units(con: Connection, function: str, table: str, arguments: Mapping[str, object]) -> tuple[Result, str | None]:
     """A function's result over a table, and the column of the units that it counted; None where it counted records."""
     from duckanon.integrations.results import fetch
 
-    unit = given["unit"] if given["unit"] is not None else privacy_unit(con, table)
-    return fetch(con.execute(call(function, table, **given))), str(unit) if unit else None
+    unit = arguments["unit"] if arguments["unit"] is not None else privacy_unit(con, table)
+    return fetch(con.execute(call(function, table, **arguments))), str(unit) if unit else None
 
 
 def _over(path: Path, reads: InOptions, work: Callable[[Connection, str], T], ordered: Sequence[str] = ()) -> T:

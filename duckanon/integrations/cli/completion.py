@@ -58,8 +58,10 @@ class Vocabulary:
         Raises duckdb.Error inside a transaction that has failed.
         """
         if hasattr(con, "decision"):
-            callable_ = [one for one in functions().values() if one.analysts]
-            named = {one.name: ", ".join(argument.name for argument in one.arguments) for one in callable_}
+            callable_ = [function for function in functions().values() if function.analysts]
+            named = {
+                function.name: ", ".join(argument.name for argument in function.arguments) for function in callable_
+            }
             tables = {name: f"{kind} in {schema}" for schema, name, kind in con.execute(_SEEN).fetchall()}
             return cls({}, named, tables, dict(con.execute(_SEEN_COLUMNS).fetchall()))
         queries = (_KEYWORDS, _FUNCTIONS, _TABLES, _COLUMNS)
@@ -83,8 +85,8 @@ class SqlCompleter(Completer):
         if _DOT.fullmatch(before):
             yield from _matching(before, ((name, name, word) for name, word in self._commands.items()))
             return
-        found = _WORD.search(before)
-        word = found.group() if found else ""
+        match = _WORD.search(before)
+        word = match.group() if match else ""
         if word or complete_event.completion_requested:
             yield from _matching(word, self._candidates(word, open_quote(before)))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def earlier(
     con: Connection,
-    given: str,
+    text: str,
     table: str,
     qi: Sequence[str],
     *,
@@ -30,13 +30,13 @@ def earlier(
     `qi` again, which a text file does not keep. typed: as for `DataFile.load`. called: what the command line calls the
     release. Raises InvalidInput if there is no such file, or it has values of other types.
     """
-    if is_database(inside) and not Path(given).exists():
-        return given
-    file = DataFile.of(Path(given))
+    if is_database(inside) and not Path(text).exists():
+        return text
+    file = DataFile.of(Path(text))
     if not file.path.is_file():
-        raise InvalidInput(f"{called}: there is no file {given}.")
+        raise InvalidInput(f"{called}: there is no file {text}.")
     if file.kind == "database":
-        raise InvalidInput(f"{called} {given} is a DuckDB database: export the release to a file first.")
+        raise InvalidInput(f"{called} {text} is a DuckDB database: export the release to a file first.")
     # The name appears in errors, and must differ from that of the file IN.
     read = file.load(con, f"{called} {file.path.name}", typed=typed)
     cells = _typed_cells(_types(con, table), _types(con, read), qi)
@@ -45,7 +45,7 @@ def earlier(
         ((lost,),) = con.execute(query).fetchall()
         if lost:
             raise InvalidInput(
-                f'{called} {given} is no release of this table: column "{end}" has values that are not of the type of '
+                f'{called} {text} is no release of this table: column "{end}" has values that are not of the type of '
                 f'column "{name}".'
             )
     if cells:
@@ -56,10 +56,10 @@ def earlier(
 
 def _types(con: Connection, table: str) -> Mapping[str, str]:
     """The columns' types by name in lower case."""
-    found = con.execute(
+    connection = con.execute(
         f"SELECT lower(column_name), column_type FROM (DESCRIBE FROM system.main.query_table({literal(table)}))"  # noqa: S608
     )
-    return dict(found.fetchall())
+    return dict(connection.fetchall())
 
 
 def _typed_cells(table: Mapping[str, str], read: Mapping[str, str], qi: Sequence[str]) -> Mapping[tuple[str, str], str]:
@@ -69,10 +69,10 @@ def _typed_cells(table: Mapping[str, str], read: Mapping[str, str], qi: Sequence
         kind = table[name.lower()]
         ends = {"lo": kind, "hi": kind, "set": f"{kind}[]", "label": "VARCHAR"}
         for end, wanted in ((f"{name}_{end}", wanted) for end, wanted in ends.items()):
-            found = read.get(end.lower(), wanted)
-            if found != wanted:
+            text = read.get(end.lower(), wanted)
+            if text != wanted:
                 one = identifier(end)
-                if found == "VARCHAR" and end.endswith("_set"):
+                if text == "VARCHAR" and end.endswith("_set"):
                     # A set in a text file is JSON, or as DuckDB's COPY writes lists.
                     casts[name, end] = (
                         f"coalesce(TRY_CAST(TRY_CAST({one} AS JSON) AS {wanted}), TRY_CAST({one} AS {wanted}))"

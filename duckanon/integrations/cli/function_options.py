@@ -31,19 +31,19 @@ class _Kind:
 
     type: Any
     metavar: str | None = None
-    read: Callable[[Any, str], object] = lambda given, _: given
+    read: Callable[[Any, str], object] = lambda item, _: item
 
 
-_TEXTS = _Kind(list[str], "NAMES", lambda given, _: split(given))
+_TEXTS = _Kind(list[str], "NAMES", lambda item, _: split(item))
 _NUMBERS = _Kind(list[str], "NAME=NUMBER", numbers)
 _KINDS = {
     "BIGINT": _Kind(int),
     "BOOLEAN": _Kind(bool),
-    "BOOLEAN or VARCHAR": _Kind(str, "true|WORD", lambda given, _: {"true": True, "false": False}.get(given, given)),
+    "BOOLEAN or VARCHAR": _Kind(str, "true|WORD", lambda item, _: {"true": True, "false": False}.get(item, item)),
     "DECIMAL": _Kind(float),
     "DOUBLE": _Kind(float),
     "INTEGER": _Kind(int),
-    "INTEGER or DECIMAL": _Kind(float, None, lambda given, _: int(given) if given.is_integer() else given),
+    "INTEGER or DECIMAL": _Kind(float, None, lambda item, _: int(item) if item.is_integer() else item),
     "INTEGER or INTEGER[]": _Kind(list[str], "NUMBERS", whole),
     "STRUCT or MAP": _NUMBERS,
     "STRUCT or MAP of numbers": _NUMBERS,
@@ -55,7 +55,7 @@ _KINDS = {
     "VARCHAR or VARCHAR[]": _TEXTS,
     "VARCHAR[]": _TEXTS,
     # Each time that the option is given is a list.
-    "VARCHAR[][]": _Kind(list[str], "NAMES", lambda given, _: [split([one]) for one in given]),
+    "VARCHAR[][]": _Kind(list[str], "NAMES", lambda given, _: [split([value]) for value in given]),
 }
 
 
@@ -81,12 +81,12 @@ def takes(function: str, *, but: Collection[str] = (), required: bool = True) ->
         @functools.wraps(command)
         def run(**given: Any) -> None:
             with one_sentence(as_options):
-                for name, one in taken.items():
+                for name, argument in taken.items():
                     if given[name] is not None:
-                        given[name] = _KINDS[one.type].read(given[name], _option(name))
+                        given[name] = _KINDS[argument.type].read(given[name], _option(name))
                 command(**given)
 
-        options = [_parameter(one, function, required and one.default is None) for one in taken.values()]
+        options = [_parameter(argument, function, required and argument.default is None) for argument in taken.values()]
         parameters = sorted([*options, *(one.replace(kind=one.KEYWORD_ONLY) for one in own)], key=_place)
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -110,28 +110,28 @@ def _parameter(argument: Argument, function: str, required: bool) -> inspect.Par
     kind = _KINDS[argument.type]
     # Its name is given, because typer would make a second one of a switch: --no-...
     metavar = kind.metavar and kind.metavar.replace("WORD", "|".join(argument.values or ()))
-    told = typer.Option(_option(argument.name), metavar=metavar, help=_help(argument, function))
+    option = typer.Option(_option(argument.name), metavar=metavar, help=_help(argument, function))
     return inspect.Parameter(
         argument.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if required else None,
-        annotation=Annotated[kind.type if required else kind.type | None, told],
+        annotation=Annotated[kind.type if required else kind.type | None, option],
     )
 
 
 def _help(argument: Argument, function: str) -> str:
     """An argument's meaning and default, without Markdown and with options in place of SQL's arguments."""
-    arguments = {one.name: one for one in functions()[function].arguments}
+    arguments = {argument.name: argument for argument in functions()[function].arguments}
     if found := _REFERENCE.fullmatch(argument.meaning):
-        other = {one.name: one for one in functions()[found[1]].arguments}
+        other = {argument.name: argument for argument in functions()[found[1]].arguments}
         return _help(other[argument.name], found[1])
 
-    def code(found: re.Match[str]) -> str:
-        return _option(found[1]) if found[1] in arguments else _typed(found[1])
+    def code(match: re.Match[str]) -> str:
+        return _option(match[1]) if match[1] in arguments else _typed(match[1])
 
-    def link(found: re.Match[str]) -> str:
-        page = found[2] or function
-        return found[1] if found[1] == page else f"{found[1]} ({page}.md)"
+    def link(match: re.Match[str]) -> str:
+        page = match[2] or function
+        return match[1] if match[1] == page else f"{match[1]} ({page}.md)"
 
     text = as_options(_CODE.sub(code, _LINK.sub(link, argument.meaning)))
     text += f" ({argument.bounds})" if argument.bounds and not argument.values else ""

@@ -62,14 +62,14 @@ class InOptions(ReadOptions):
         """The name by which SQL reads IN, as `data_files.source` has it. What was found out is told on stderr."""
         return source(con, path, self.table, typed=typed, ordered=ordered, reading=self.reading, tell=say)
 
-    def other(self, con: Connection, given: str, option: str, inside: Path) -> str:
+    def other(self, con: Connection, text: str, option: str, inside: Path) -> str:
         """The name by which SQL reads another table that an option names: a file, or a table of the database IN.
 
         A text file is read as IN is. inside: IN. Raises InvalidInput if there is no such file.
         """
-        if is_database(inside) and not Path(given).exists():
-            return given
-        file = DataFile.of(Path(given))
+        if is_database(inside) and not Path(text).exists():
+            return text
+        file = DataFile.of(Path(text))
         reading = self.reading if file.is_delimited else None
         if not file.path.is_file() or file.kind == "database":
             return source(con, file.path, None)

@@ -35,7 +35,7 @@ def release(
     path: Path,
     out: Path,
     reads: InOptions,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     *,
     within: str | None = None,
     force: bool,
@@ -46,7 +46,7 @@ def release(
     release, as for `earlier`.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
-    qi, sensitive = given["qi"], given["sensitive"] or []
+    qi, sensitive = arguments["qi"], arguments["sensitive"] or []
     if out.exists() and path.exists() and out.samefile(path):
         raise InvalidInput(f"{out} is the file to be anonymised: write the copy to another one.")
     file = target(out, force=force)
@@ -54,22 +54,22 @@ def release(
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None, str]:
         # For a text file only the columns that are generalised or measured need types; others stay text.
         typed = [*qi, *sensitive] if file.is_delimited else None
-        found = reads.source(con, path, typed=typed, ordered=ordered(given))
+        source = reads.source(con, path, typed=typed, ordered=ordered(arguments))
         finer = None
         if within is not None:
-            finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
-        unit = given["unit"] if given["unit"] is not None or within is not None else privacy_unit(con, found)
-        counted = _row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")  # noqa: S608
+            finer = earlier(con, within, source, qi, inside=path, typed=sensitive if file.is_delimited else None)
+        unit = arguments["unit"] if arguments["unit"] is not None or within is not None else privacy_unit(con, source)
+        counted = _row(con, f"SELECT count(*) AS records FROM query_table({literal(source)})")  # noqa: S608
         if not counted["records"]:
             raise InvalidInput("The table has no rows: there is nothing to anonymise.")
-        before = {**_row(con, call("k_report", found, qi, unit=given["unit"])), **counted}
-        made = call("k_anonymize", found, within=finer, **given)
+        before = {**_row(con, call("k_report", source, qi, unit=arguments["unit"])), **counted}
+        made = call("k_anonymize", source, within=finer, **arguments)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [*qi, *(f"{name}_{end}" for name in qi for end in ENDS)]
         after = _row(con, _MEASURED)
         copied = Copied.of(con, _RELEASE, changed, [*([unit] if unit else []), *policy_units(con)])
         file.write(con, _RELEASE, DataFile.of(path).labels)
-        return before, after, copied, unit or None, equal_records(con, found)
+        return before, after, copied, unit or None, equal_records(con, source)
 
     with Session(role="steward") as session:
         before, after, copied, unit, equal = session.run(f"Anonymising {path.name}", work)
@@ -77,7 +77,7 @@ def release(
         size, stood = f"the smallest of {after['k']:,}", _counted(before["singletons"], "record", "records")
     else:
         # The unit may have been dropped, so its values are not counted again.
-        k = _k(given)
+        k = _k(arguments)
         after = {**after, "k": k}
         size, stood = f"each of {k:,} or more values of {unit}", ""
         if before["units"] is not None:
@@ -87,10 +87,10 @@ def release(
         say(equal)
 
 
-def _k(given: Mapping[str, Any]) -> int:
+def _k(arguments: Mapping[str, Any]) -> int:
     """The k that is asked for, or the function's default."""
     return int(
-        given["k"]
+        arguments["k"]
         or next(argument.default for argument in functions()["k_anonymize"].arguments if argument.name == "k")
         or 0
     )

@@ -23,8 +23,10 @@ def grouped(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        made = {name: kind(**{one.name: given.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()}
-        command(**made, **given)
+        types = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)}) for name, kind in groups.items()
+        }
+        command(**types, **given)
 
     parameters = [part for one in declared for part in _parameters(one, groups.get(one.name))]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -32,13 +34,15 @@ def grouped(command: Command) -> Command:
     return run
 
 
-def _parameters(one: inspect.Parameter, group: Any) -> list[inspect.Parameter]:
+def _parameters(parameter: inspect.Parameter, group: Any) -> list[inspect.Parameter]:
     """A parameter as it is, or those that stand for its dataclass."""
     if group is None:
-        return [one if one.kind is one.VAR_KEYWORD else one.replace(kind=one.KEYWORD_ONLY)]
+        return [
+            parameter if parameter.kind is parameter.VAR_KEYWORD else parameter.replace(kind=parameter.KEYWORD_ONLY)
+        ]
     hints = get_type_hints(group, include_extras=True)
     return [
-        inspect.Parameter(field.name, one.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name])
+        inspect.Parameter(field.name, parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name])
         for field in fields(group)
     ]
 

@@ -113,7 +113,7 @@ def sizes(
         if truth is not None:
             if unit is None:
                 raise InvalidInput("--truth needs --unit: the column that identifies a group.")
-            columns = [one[0] for one in con.execute(f"DESCRIBE {query}").fetchall()]
+            columns = [row[0] for row in con.execute(f"DESCRIBE {query}").fetchall()]
             hierarchy = [column for column in columns if column not in ("level", "size", "groups", "low", "high")]
             persons = reads.other(con, truth, "--truth", source_)
             shown["truth"] = con.sql(call("group_sizes", persons, unit, hierarchy))
@@ -203,10 +203,10 @@ def _stored(name: str) -> str:
     return f"FROM query_table({literal(name)})"
 
 
-def _made(name: str, given: Mapping[str, Any]) -> str:
-    if not given["features"] or given["epsilon"] is None:
+def _made(name: str, arguments: Mapping[str, Any]) -> str:
+    if not arguments["features"] or arguments["epsilon"] is None:
         raise InvalidInput("A mechanism needs --features, as in --features x,y, and --epsilon.")
-    return call("metric_mechanism", name, **given)
+    return call("metric_mechanism", name, **arguments)
 
 
 # What to do where IN does not hold a result already.

@@ -79,7 +79,7 @@ def sql(source: PolicyToml) -> None:
     rest is refused.
     """
     with one_sentence():
-        write("".join(f"{one}\n" for one in _read(source).calls))
+        write("".join(f"{call}\n" for call in _read(source).calls))
 
 
 @policy.command()
@@ -205,7 +205,7 @@ def _beginning(con: Connection, path: Path) -> str:
         lines += [f"# domains.{key(name)} = []  # {kind.partition('(')[0]}" for name, kind in columns]
     lines += ["", "[open]  # tables that analysts read as they are", "tables = []"]
     lines += ["", "[users.ana]", 'role = "analyst"', "allotments.people = 2"]
-    return "".join(f"# {one}".rstrip() + "\n" if one else "\n" for one in lines)
+    return "".join(f"# {line}".rstrip() + "\n" if line else "\n" for line in lines)
 
 
 def _columns_of(con: Connection) -> Sequence[tuple[tuple[str, str], list[tuple[str, str]]]]:

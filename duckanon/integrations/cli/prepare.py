@@ -62,5 +62,5 @@ def prepare(
 def _of_exposure(con: Connection, project: Path, exposure: str) -> list[str]:
     from duckanon.integrations.dbt.exposures import queries
 
-    told = con.execute("SELECT tbl FROM policies() WHERE database = current_database()").fetchall()
-    return queries(project, exposure, {TableName.of(name) for (name,) in told})
+    rows = con.execute("SELECT tbl FROM policies() WHERE database = current_database()").fetchall()
+    return queries(project, exposure, {TableName.of(name) for (name,) in rows})

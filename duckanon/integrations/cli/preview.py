@@ -43,8 +43,14 @@ def preview(path: Path, reads: InOptions) -> Table:
     table = Table(box=box.ROUNDED, title=title, title_justify="left", caption=_caption(empty), caption_justify="left")
     for name in ("column", "type", "missing", "different", ""):
         table.add_column(name, justify="right" if name in ("missing", "different") else "left")
-    for one in columns:
-        cells = (printable(one.name), one.type, f"{one.missing:,}", f"{one.different:,}", printable(one.told))
+    for column in columns:
+        cells = (
+            printable(column.name),
+            column.type,
+            f"{column.missing:,}",
+            f"{column.different:,}",
+            printable(column.told),
+        )
         table.add_row(*map(Text, cells))
     return table
 
@@ -52,8 +58,8 @@ def preview(path: Path, reads: InOptions) -> Table:
 def _caption(empty: int) -> str:
     if not empty:
         return _NOTE
-    told = "1 record has no value" if empty == 1 else f"{empty:,} records have no value"
-    return f"{told} in any column, and would be released as such: leave out empty lines.\n{_NOTE}"
+    text = "1 record has no value" if empty == 1 else f"{empty:,} records have no value"
+    return f"{text} in any column, and would be released as such: leave out empty lines.\n{_NOTE}"
 
 
 def read(con: Connection, path: Path, reads: InOptions) -> tuple[int, list[Column], int]:
@@ -63,13 +69,13 @@ def read(con: Connection, path: Path, reads: InOptions) -> tuple[int, list[Colum
     described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {source})").fetchall()  # noqa: S608 - a literal
     figures = ", ".join(f"count({identifier(name)}), count(DISTINCT {identifier(name)})" for name, _ in described)
     nothing = " AND ".join(f"{identifier(name)} IS NULL" for name, _ in described)
-    (found,) = con.execute(
+    (value,) = con.execute(
         f"SELECT count(*), count(*) FILTER ({nothing}), {figures} FROM {source}"  # noqa: S608
     ).fetchall()
-    records, empty, counts = found[0], found[1], found[2:]
+    records, empty, counts = value[0], value[1], value[2:]
     told = unfit_texts(con, table, DataFile.of(path), reads.reading)
     columns = [
-        Column(name, kind, records - given, different, told.get(name, ""))
-        for (name, kind), given, different in zip(described, counts[::2], counts[1::2], strict=True)
+        Column(name, kind, records - count, different, told.get(name, ""))
+        for (name, kind), count, different in zip(described, counts[::2], counts[1::2], strict=True)
     ]
     return records, columns, empty

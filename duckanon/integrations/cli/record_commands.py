@@ -57,7 +57,7 @@ def verify(
         whose = "" if office is not None else ": compare it with what the office says"
         count = len(found.told["files"])
         parts = f"its {count} file{'' if count == 1 else 's'}"
-        what = f"{record}, {parts} and its internal part" if found.internal else f"{record} and {parts}"
-        inform(f"{what} are as they were signed, and its proofs hold. Signed by {found.signed_by}{whose}.")
+        text = f"{record}, {parts} and its internal part" if found.internal else f"{record} and {parts}"
+        inform(f"{text} are as they were signed, and its proofs hold. Signed by {found.signed_by}{whose}.")
         for line in found.lines():
             inform(printable(line))

@@ -47,6 +47,6 @@ class RecordOptions:
         from duckanon.integrations.terminal.output import say
 
         decision = Decision(self.purpose, self.recipient, self.decided_by, self.calls or [])
-        found = write_record(source, self.record, files, decision, self.sign, force=force)
+        record = write_record(source, self.record, files, decision, self.sign, force=force)
         say(f"Wrote {self.record}, which goes with the files, and {internal_path(self.record)}, which stays.")
-        return found
+        return record

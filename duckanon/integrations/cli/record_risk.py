@@ -29,7 +29,7 @@ _HOUSEHOLDS = (
 )
 
 
-def write(path: Path, out: Path, reads: InOptions, given: Mapping[str, Any], *, force: bool) -> None:
+def write(path: Path, out: Path, reads: InOptions, arguments: Mapping[str, Any], *, force: bool) -> None:
     """Write the records of `path` with their risk to `out`, and say on stderr how many are alone by few columns.
 
     reads: how `path` is read. given: the arguments of record_risk but for the table; None is left out.
@@ -41,25 +41,25 @@ def write(path: Path, out: Path, reads: InOptions, given: Mapping[str, Any], *, 
 
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
         # In a text file all columns but the weights stay text: 007 is not 7.
-        typed = [given["weight"]] if given["weight"] is not None else []
+        typed = [arguments["weight"]] if arguments["weight"] is not None else []
         read = reads.source(con, path, typed=typed if file.is_delimited else None, ordered=typed)
-        people = given["population"]
-        named = {**given, "population": people and reads.other(con, people, "--population", path)}
+        people = arguments["population"]
+        named = {**arguments, "population": people and reads.other(con, people, "--population", path)}
         made = call("record_risk", read, **named)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
         file.write(con, _TABLE)
-        home = given["household"]
+        home = arguments["household"]
         homes = None if home is None else fetch(con.execute(_HOUSEHOLDS.format(identifier(home)))).records()[0]
         return fetch(con.execute(_COUNTED)).records()[0], homes
 
-    alone = "are alone" if not given["unit"] else f"have values that no other {given['unit']} has,"
+    alone = "are alone" if not arguments["unit"] else f"have values that no other {arguments['unit']} has,"
     with Session(role="steward") as session:
         found, homes = session.run(f"Measuring {path.name}", work)
     risk = figure("max_risk", found["max_risk"]), figure("avg_risk", found["avg_risk"])
     say(f"Wrote {file.path}: {found['records']:,} records; the highest risk is {risk[0]}, the average {risk[1]}.")
     if homes is not None and homes["households"]:
         most, mean = figure("max_risk", homes["max_risk"]), figure("avg_risk", homes["avg_risk"])
-        whose = f"{homes['households']:,} values of {given['household']}"
+        whose = f"{homes['households']:,} values of {arguments['household']}"
         say(
             f"The chance that at least one member is found: {most} for the most exposed of {whose}, {mean} on average; "
             f"{homes['found']:,.1f} of them are expected to be found."

@@ -134,7 +134,7 @@ def listed(path: Database) -> None:
     with one_sentence():
         from duckanon.server.users import UserFile
 
-        users = sorted(UserFile(path).read().users.values(), key=lambda one: one.name)
+        users = sorted(UserFile(path).read().users.values(), key=lambda item: item.name)
         left = _allotments(path)
         write("".join(f"{one.name}\t{one.role}{left.get(one.name, '')}\n" for one in users))
 
@@ -143,7 +143,7 @@ def _allotments(path: Path) -> dict[str, str]:
     """What is left of each user's allotments, in words; nothing where the database cannot be opened."""
     from duckanon.connection import connect
 
-    found: dict[str, str] = {}
+    allotments: dict[str, str] = {}
     try:
         with connect(path, role="steward", read_only=True) as con:
             rows = con.execute(
@@ -151,11 +151,11 @@ def _allotments(path: Path) -> dict[str, str]:
             ).fetchall()
     except InvalidInput:
         say("Allotments are not shown: the database is open elsewhere. A steward's FROM allotments() shows them there.")
-        return found
+        return allotments
     for who, population, remaining, total, words in rows:
         counts = "" if words is None else f" ({words})"
-        found[who] = found.get(who, "") + f"\t{remaining} of {total} left on {population}{counts}"
-    return found
+        allotments[who] = allotments.get(who, "") + f"\t{remaining} of {total} left on {population}{counts}"
+    return allotments
 
 
 def asked_password(name: str) -> str:

@@ -24,7 +24,7 @@ def suppressed(
     path: Path,
     out: Path,
     reads: InOptions,
-    given: Mapping[str, object],
+    arguments: Mapping[str, object],
     *,
     force: bool,
 ) -> None:
@@ -37,8 +37,8 @@ def suppressed(
 
     def work(con: Connection) -> Mapping[str, Any]:
         # In a text file the columns of rows and cols stay text: 007 is not 7.
-        typed = [str(given["value"])] if given["value"] is not None else []
-        made = call("suppress", reads.source(con, path, typed=typed), **given)
+        typed = [str(arguments["value"])] if arguments["value"] is not None else []
+        made = call("suppress", reads.source(con, path, typed=typed), **arguments)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
         file.write(con, _TABLE, DataFile.of(path).labels)
         return fetch(con.execute(_COUNTED)).records()[0]
@@ -46,5 +46,5 @@ def suppressed(
     with Session(role="steward") as session:
         made = session.run(f"Suppressing cells of {path.name}", work)
     say(f"Wrote {file.path}: {made['cells']:,} cells, {made['gone']:,} of them suppressed.")
-    if given["audit"]:
+    if arguments["audit"]:
         say("It holds the audit's columns, which undo the suppression: publish no more than value and suppressed.")

@@ -41,7 +41,7 @@ def queries(project: Path, exposure: str, asked: Collection[TableName] = ()) -> 
         raise InvalidInput(f"The project has no exposure {exposure}: it has {known or 'none'}.")
     nodes = {**content["nodes"], **content["sources"]}
     models = _Models.of(content["nodes"], asked)
-    told = [nodes[one] for one in (found[0].get("depends_on") or {}).get("nodes", ()) if one in nodes]
+    told = [nodes[value] for value in (found[0].get("depends_on") or {}).get("nodes", ()) if value in nodes]
     read = [models.expanded(relation(one)) for one in told if relation(one) in models.nodes]
     if not read:
         raise InvalidInput(
@@ -65,7 +65,7 @@ class _Models:
             if node.get("resource_type") not in _KINDS or node.get("language", "sql") != "sql":
                 continue
             said = declared(node)
-            if not said.protected and not said.open and not any(name.may_be(one) for one in asked):
+            if not said.protected and not said.open and not any(name.may_be(table_name) for table_name in asked):
                 found[name] = node
         return _Models(found)
 

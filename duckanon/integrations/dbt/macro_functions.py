@@ -76,10 +76,10 @@ class MacroFunctions:
         """What the k-anonymous tables that were built copy as it is: a sentence for each, and whether it warns."""
         with self._lock:
             built, self._anonymous = self._anonymous, {}
-        found = []
+        values = []
         with governance.cursors.cursor() as cursor:
             # The macro policies() is not known to this cursor.
-            policies = [one.policy for _, one, _ in governance.policies()] if built else []
+            policies = [policy.policy for _, policy, _ in governance.policies()] if built else []
             units = {name for policy in policies for name in (policy.privacy_unit, policy.unit) if name is not None}
             for name, label in built.items():
                 table = quoted((name.catalog, name.schema, name.object))
@@ -87,24 +87,24 @@ class MacroFunctions:
                 with suppress(duckdb.CatalogException):
                     copied = Copied.of(cursor, table, units=units)
                     text = f"{label}: {copied.sentences[0].lower()}{copied.sentences[1:]}"
-                    found.append({"text": text, "warns": copied.warns})
-        return found
+                    values.append({"text": text, "warns": copied.warns})
+        return values
 
-    def _policies(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
+    def _policies(self, governance: Governance, arguments: Mapping[str, Any]) -> list[str]:
         """Apply what the project declares. Returns what has changed; raises InvalidInput for the first bad declaration.
 
         given: run, the invocation; nodes, as in dbt's manifest; built, the ids of those that this run has made; ended,
         whether it is over; builds, whether it is one that builds. (dbt runs its hooks around tests, too.)
         """
-        ended, found = bool(given["ended"]), declarations(given["nodes"], given["built"])
+        ended, found = bool(arguments["ended"]), declarations(arguments["nodes"], arguments["built"])
         with self._lock:
             self._budgets = population_budgets(found)
             policies = Policies(governance, self._settings, self._budgets, self._now)
             said, self._waiting = policies.apply(found, last=ended)
             said, self._applied = (self._applied if ended else []) + said, []
-            if ended and given["builds"]:
+            if ended and arguments["builds"]:
                 said += policies.editions(found)
-            self._run = str(given["run"])
+            self._run = str(arguments["run"])
         return said
 
     def _caught_up(self, governance: Governance, reads: Sequence[TableName]) -> frozenset[TableName]:
@@ -117,7 +117,7 @@ class MacroFunctions:
                 policies = Policies(governance, self._settings, self._budgets, self._now)
                 said, self._waiting = policies.apply(self._waiting, last=False)
                 self._applied += said
-            waiting = {one.table: one for one in self._waiting if one.said.protected}
+            waiting = {declaration.table: declaration for declaration in self._waiting if declaration.said.protected}
         for name in reads:
             if name in waiting:
                 raise InvalidInput(
@@ -126,9 +126,9 @@ class MacroFunctions:
                 )
         return frozenset(waiting)
 
-    def _check_model(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
+    def _check_model(self, governance: Governance, arguments: Mapping[str, Any]) -> list[str]:
         """Check a model before it is built. Returns warnings; raises InvalidInput if it may not be built."""
-        model = model_of(given, declared(given["node"]))
+        model = model_of(arguments, declared(arguments["node"]))
         wrong = unfit(model)
         if wrong is not None:
             raise InvalidInput(wrong)
@@ -140,7 +140,7 @@ class MacroFunctions:
             return []
         with self._lock:
             run, copies = self._run, dict(self._copies)
-        if run != given["run"]:
+        if run != arguments["run"]:
             raise InvalidInput(
                 "The policies of this project were not applied in this run. In dbt_project.yml, write "
                 'on-run-start: "{{ duckanon_policies() }}" and on-run-end: "{{ duckanon_policies() }}".'
@@ -161,12 +161,12 @@ class MacroFunctions:
 def _answering(work: Callable[[Mapping[str, Any]], Sequence[Any]]) -> Callable[[pa.Array], pa.Array]:
     """`work` as an Arrow function from JSON to JSON: its result, or the sentence of a DuckanonError."""
 
-    def answer(given: pa.Array) -> pa.Array:
+    def answer(value: pa.Array) -> pa.Array:
         try:
-            found: dict[str, Any] = {"said": work(json.loads(given[0].as_py())), "problem": None}
+            found: dict[str, Any] = {"said": work(json.loads(value[0].as_py())), "problem": None}
         except DuckanonError as error:
             found = {"said": [], "problem": str(error)}
-        return pa.array([json.dumps(found)] * len(given))
+        return pa.array([json.dumps(found)] * len(value))
 
     return answer
 
@@ -174,17 +174,17 @@ def _answering(work: Callable[[Mapping[str, Any]], Sequence[Any]]) -> Callable[[
 def _protected(governance: Governance) -> frozenset[TableName]:
     """The tables that have a policy."""
     return frozenset(
-        TableName(fold(database), fold(one.location.schema or ""), fold(one.location.name))
-        for database, one, _ in governance.policies()
+        TableName(fold(database), fold(policy.location.schema or ""), fold(policy.location.name))
+        for database, policy, _ in governance.policies()
     )
 
 
 def _schema(governance: Governance, copies: Mapping[TableName, View]) -> Schema:
     """The tables and views of the databases. Copies of protected tables are treated like views of them."""
     with governance.cursors.cursor() as cursor:
-        found = contents(lambda query: cursor.execute(query).fetchall()).schema
-    tables = {name: table for name, table in found.tables.items() if name not in copies}
-    return replace(found, tables=tables, views={**found.views, **copies})
+        schema = contents(lambda query: cursor.execute(query).fetchall()).schema
+    tables = {name: table for name, table in schema.tables.items() if name not in copies}
+    return replace(schema, tables=tables, views={**schema.views, **copies})
 
 
 def _refused(governance: Governance, call: str) -> str | None:
@@ -196,7 +196,7 @@ def _refused(governance: Governance, call: str) -> str | None:
 
 def _refusal(model: Model, found: Sequence[Objection]) -> str:
     more = [f"  and {len(found) - _LONGEST} more"] if len(found) > _LONGEST else []
-    kinds = ", ".join(sorted({one.kind for one in found if one.kind is not None}))
+    kinds = ", ".join(sorted({objection.kind for objection in found if objection.kind is not None}))
     kinds = "" if model.open else kinds
     allowed = f" Or allow it what it asks: meta: {{duckanon: {{allow: [{kinds}]}}}}." if kinds else ""
     return "\n".join(

@@ -82,35 +82,35 @@ def objections(
     """
     if model.name in protected or not protected:
         return []
-    found = _reads_beside_releases(model, schema, protected, explain)
+    listed = _reads_beside_releases(model, schema, protected, explain)
     # What is allowed applies only while analysts cannot read the model.
-    return [one for one in found if model.open or one.kind not in model.allow]
+    return [objection for objection in listed if model.open or objection.kind not in model.allow]
 
 
 def _reads_beside_releases(
     model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
 ) -> list[Objection]:
     if model.language != "sql" or model.kind == "table_function":
-        what = "table_function" if model.language == "sql" else f"{model.language} model"
+        text = "table_function" if model.language == "sql" else f"{model.language} model"
         return [
-            Objection("unknown", f"what a {what} reads of {name} is not followed.")
+            Objection("unknown", f"what a {text} reads of {name} is not followed.")
             for name in model.reads
             if name in protected
         ]
     corpus = Corpus((Script(Path(), model.code, defines=model.name),), schema, protected)
     found = [
-        Objection(one.kind, f"line {one.line}: {one.found}. {_advice(one, explain)}")
-        for one in audit(corpus)
-        if one.verdict is not Verdict.UNREAD
+        Objection(finding.kind, f"line {finding.line}: {finding.found}. {_advice(finding, explain)}")
+        for finding in audit(corpus)
+        if finding.verdict is not Verdict.UNREAD
     ]
-    return found + [Objection(None, one) for one in _breaches(model, schema, protected)]
+    return found + [Objection(None, breach) for breach in _breaches(model, schema, protected)]
 
 
-def _advice(one: AuditFinding, explain: Callable[[str], str | None]) -> str:
+def _advice(finding: AuditFinding, explain: Callable[[str], str | None]) -> str:
     """What to do instead. For reads of records the guard's refusal says it best: it names the call that is allowed."""
-    whole = TableName.of(one.table)
+    whole = TableName.of(finding.table)
     quoted = ".".join(identifier(part) for part in (whole.catalog, whole.schema, whole.object) if part)
-    return (explain(f"FROM {quoted}") if one.kind == "row-level" else None) or one.advice
+    return (explain(f"FROM {quoted}") if finding.kind == "row-level" else None) or finding.advice
 
 
 def _breaches(model: Model, schema: Schema, protected: frozenset[TableName]) -> list[str]:
@@ -124,35 +124,35 @@ def _breaches(model: Model, schema: Schema, protected: frozenset[TableName]) -> 
     except (SqlglotError, RecursionError):
         return []  # the audit reports it as a statement that cannot be parsed
     inner = {fold(one.alias) for one in tree.find_all(exp.CTE)}
-    found = []
+    breaches = []
     for node in tree.find_all(exp.Table):
         function = fold(node.this.name) if isinstance(node.this, exp.Func) else ""
         name = _first(node.this) if function in RELEASES else None
         if name is None:
             continue
-        stands = any(name.may_be(one) for one in protected)
+        stands = any(name.may_be(table_name) for table_name in protected)
         is_inner = not name.schema and name.object in inner
         through = model.code if is_inner else f"FROM {name}" if schema.view(name) else ""
         passes = not stands and bool(through) and _reads(through, schema, protected)
         if function == "k_anonymize":
             if model.open and (stands or passes):
-                found.append(
+                breaches.append(
                     "k_anonymize of a protected table is not opened, it is published: leave open out of the meta, and "
                     f"call publish({literal(model.name.object)}, of := {literal(name.object)}) once the model stands."
                 )
         elif passes:
-            found.append(
+            breaches.append(
                 f"{function} is called on {name}, which reads a protected table and has no policy itself: call it on "
                 "the table, or protect the model that it is."
             )
-    return found
+    return breaches
 
 
 def _first(call: Any) -> TableName | None:
     """The table that a call names, if its first argument is a name."""
-    given = call.expressions[0] if call.expressions else None
+    expression = call.expressions[0] if call.expressions else None
     try:
-        return TableName.of(given.this) if isinstance(given, exp.Literal) and given.is_string else None
+        return TableName.of(expression.this) if isinstance(expression, exp.Literal) and expression.is_string else None
     except ValueError:
         return None
 
@@ -160,7 +160,7 @@ def _first(call: Any) -> TableName | None:
 def _reads(code: str, schema: Schema, protected: frozenset[TableName]) -> bool:
     """Whether a text names a protected table, or a view that reads one."""
     named = {_last(word) for statement in statements(code) for word, _ in statement.words}
-    if any(one.object in named for one in protected):
+    if any(table_name.object in named for table_name in protected):
         return True
     return bool(audit(Corpus((Script(Path(), code),), schema, protected)))
 
@@ -175,22 +175,22 @@ def _last(word: str) -> str:
 
 def _called(code: str) -> list[str]:
     """The names of duckanon's functions that a text calls, in order."""
-    names, found = {name for name, one in functions().items() if one.analysts and one.tables}, []
+    names, texts = {name for name, function in functions().items() if function.analysts and function.tables}, []
     for statement in statements(code):
         words = [fold(word) for word, _ in statement.words]
-        found += [word for word, after in pairwise(words) if word in names and after == "("]
-    return found
+        texts += [word for word, after in pairwise(words) if word in names and after == "("]
+    return texts
 
 
-def model_of(given: Mapping[str, Any], said: Declared) -> Model:
+def model_of(arguments: Mapping[str, Any], said: Declared) -> Model:
     """The model that a macro's argument describes. said: what its meta declares."""
     return Model(
-        f"{str(given['resource_type']).capitalize()} {given['name']}",
-        relation(given["this"]),
-        str(given["language"]),
-        str(given["materialized"]),
-        str(given["code"]),
-        [relation(one) for one in given["reads"]],
+        f"{str(arguments['resource_type']).capitalize()} {arguments['name']}",
+        relation(arguments["this"]),
+        str(arguments["language"]),
+        str(arguments["materialized"]),
+        str(arguments["code"]),
+        [relation(value) for value in arguments["reads"]],
         frozenset(said.allow),
         bool(said.open),
     )

@@ -87,11 +87,20 @@ class Policies:
         """
         # Open tables come first, since domains may be copied from them.
         said: list[str] = []
-        waiting = [one for one in found if one.said.open is not None and not self._opened(one, said)]
+        waiting = [
+            declaration
+            for declaration in found
+            if declaration.said.open is not None and not self._opened(declaration, said)
+        ]
         opens = bool(waiting)
-        changed = [(one, terms) for one in found if one.said.protected for terms in self._changed(one)]
-        waiting += [one for one, terms in changed if not self._fits(one, terms)]
-        ready = [(one, terms) for one, terms in changed if one not in waiting]
+        changed = [
+            (declaration, terms)
+            for declaration in found
+            if declaration.said.protected
+            for terms in self._changed(declaration)
+        ]
+        waiting += [declaration for declaration, terms in changed if not self._fits(declaration, terms)]
+        ready = [(declaration, terms) for declaration, terms in changed if declaration not in waiting]
         # Unprotect all first: a budget can change only while none of the population's tables is protected.
         for one, _ in ready:
             if one.identity in self._state(one).tables:
@@ -105,7 +114,7 @@ class Policies:
                     if last or not (opens and terms["domains"]):
                         raise
                     waiting.append(one)
-        linked = [(one, terms) for one, terms in ready if terms["link"]]
+        linked = [(declaration, terms) for declaration, terms in ready if terms["link"]]
         return said, waiting + self._link(linked, said, last=last)
 
     def _link(
@@ -118,11 +127,11 @@ class Policies:
         rest = list(linked)
         while rest:
             refused: list[tuple[Declaration, dict[str, Any]]] = []
-            for one, terms in rest:
+            for declaration, terms in rest:
                 try:
-                    said.append(self._protect(one, terms))
+                    said.append(self._protect(declaration, terms))
                 except InvalidInput as error:
-                    refused.append((one, terms))
+                    refused.append((declaration, terms))
                     why = error
             if len(refused) == len(rest):
                 if last:
@@ -131,100 +140,102 @@ class Policies:
             rest = refused
         return [one for one, _ in rest]
 
-    def _protect(self, one: Declaration, terms: Mapping[str, Any]) -> str:
-        stands = self._standing(one)
-        seen = _seen(one.path) if stands is None else stands.seen(one.path)
+    def _protect(self, declaration: Declaration, terms: Mapping[str, Any]) -> str:
+        stands = self._standing(declaration)
+        seen = _seen(declaration.path) if stands is None else stands.seen(declaration.path)
         types = None if stands is None else stands.types
-        return self._governance.decisions.protect(one.quoted, seen, terms, types)
+        return self._governance.decisions.protect(declaration.quoted, seen, terms, types)
 
     def editions(self, found: Sequence[Declaration]) -> Iterator[str]:
         """Begin the next edition of each population whose current one began in an earlier period."""
         asked: dict[tuple[str, str], Declaration] = {}
-        for one in found:
-            state = self._state(one)
-            if one.said.new_edition is None or one.identity not in state.tables:
+        for declaration in found:
+            state = self._state(declaration)
+            if declaration.said.new_edition is None or declaration.identity not in state.tables:
                 continue
-            population = state.populations[state.members[one.identity]]
-            first = asked.setdefault((fold(one.path[0]), population.name), one)
-            if first.said.new_edition != one.said.new_edition:
+            population = state.populations[state.members[declaration.identity]]
+            first = asked.setdefault((fold(declaration.path[0]), population.name), declaration)
+            if first.said.new_edition != declaration.said.new_edition:
                 raise InvalidInput(
-                    f"{one.label} and {first.name} are of one population, and say different things of new_edition."
+                    f"{declaration.label} and {first.name} are of one population, and say different things of "
+                    "new_edition."
                 )
             began = population.began
-            if first is one and began is not None and is_due(one.said.new_edition, began, self._now()):
-                yield self._governance.decisions.new_edition(one.quoted, _seen(one.path))
+            if first is declaration and began is not None and is_due(declaration.said.new_edition, began, self._now()):
+                yield self._governance.decisions.new_edition(declaration.quoted, _seen(declaration.path))
 
-    def _opened(self, one: Declaration, said: list[str]) -> bool:
+    def _opened(self, declaration: Declaration, said: list[str]) -> bool:
         """Open or close a table. Returns whether the declaration is applied; False: the table does not exist yet."""
-        decisions, opened = self._governance.decisions, self._state(one).opened
-        if one.said.open is False:
-            if one.identity in opened:
-                said.append(decisions.close_table(one.quoted, _seen(one.path)))
+        decisions, opened = self._governance.decisions, self._state(declaration).opened
+        if declaration.said.open is False:
+            if declaration.identity in opened:
+                said.append(decisions.close_table(declaration.quoted, _seen(declaration.path)))
             return True
-        stands = self._standing(one)
+        stands = self._standing(declaration)
         if stands is None:
-            if one.settled:
-                raise _missing(one)
+            if declaration.settled:
+                raise _missing(declaration)
             return False
-        if list(opened.get(one.identity, ())) != list(stands.types):
-            said.append(decisions.open_table(one.quoted, stands.seen(one.path), list(stands.types)))
+        if list(opened.get(declaration.identity, ())) != list(stands.types):
+            said.append(decisions.open_table(declaration.quoted, stands.seen(declaration.path), list(stands.types)))
         return True
 
-    def _changed(self, one: Declaration) -> Iterator[dict[str, Any]]:
+    def _changed(self, declaration: Declaration) -> Iterator[dict[str, Any]]:
         """The fields of a table's policy, if the ledger has another one or none.
 
         Raises InvalidInput where the policy must not change, and where a settled table lacks columns of the policy.
         """
-        terms = policy_fields(one.said, self._settings.policy, one.label, self._budgets)
-        state, stands = self._state(one), self._standing(one)
-        held = state.tables.get(one.identity)
-        location = Location(one.path[0], *one.path[1:])
-        population = terms.get("population") or state.members.get(one.identity) or location.label
+        terms = policy_fields(declaration.said, self._settings.policy, declaration.label, self._budgets)
+        state, stands = self._state(declaration), self._standing(declaration)
+        held = state.tables.get(declaration.identity)
+        location = Location(declaration.path[0], *declaration.path[1:])
+        population = terms.get("population") or state.members.get(declaration.identity) or location.label
         wanted = Policy(**{**terms, "population": population})
-        if stands is None and one.settled and (held is None or held.policy.declared != wanted):
-            raise _missing(one)
-        if stands is not None and one.settled:
-            label = one.label[0].lower() + one.label[1:]
+        if stands is None and declaration.settled and (held is None or held.policy.declared != wanted):
+            raise _missing(declaration)
+        if stands is not None and declaration.settled:
+            label = declaration.label[0].lower() + declaration.label[1:]
             Table(label, list(stands.types), list(stands.types.values())).has(list(wanted.columns))
         if held is None:
             yield terms
         elif held.policy.declared != wanted:
-            self._check_change(one, held.policy.declared, wanted)
+            self._check_change(declaration, held.policy.declared, wanted)
             yield terms
 
-    def _check_change(self, one: Declaration, held: Policy, wanted: Policy) -> None:
+    def _check_change(self, declaration: Declaration, held: Policy, wanted: Policy) -> None:
         names = [field.name for field in fields(Policy)]
         differs = [name for name in names if getattr(held, name) != getattr(wanted, name)]
         for name in ("population", "privacy_unit", "link"):
             if fold(str(getattr(held, name))) != fold(str(getattr(wanted, name))):
                 raise InvalidInput(
-                    f"{one.label} has {getattr(held, name) or 'a record'} as its {name}, which never changes: say it "
-                    "in meta.duckanon as it was, or give the table another name."
+                    f"{declaration.label} has {getattr(held, name) or 'a record'} as its {name}, which never changes: "
+                    "say it in meta.duckanon as it was, or give the table another name."
                 )
         if self._settings.changes is Changes.REFUSE:
             raise InvalidInput(
-                f"{one.label} is protected already, and the project says another policy ({', '.join(differs)}). End "
-                f"the one that holds: dbt run-operation duckanon_unprotect --args '{{name: {one.name}}}'. Then run "
-                "again. What was spent stays spent."
+                f"{declaration.label} is protected already, and the project says another policy "
+                f"({', '.join(differs)}). End "
+                f"the one that holds: dbt run-operation duckanon_unprotect --args '{{name: {declaration.name}}}'. Then "
+                "run again. What was spent stays spent."
             )
 
-    def _fits(self, one: Declaration, terms: Mapping[str, Any]) -> bool:
+    def _fits(self, declaration: Declaration, terms: Mapping[str, Any]) -> bool:
         """Whether the policy can be set now: columns with domains must exist."""
-        stands = self._standing(one)
+        stands = self._standing(declaration)
         columns = {fold(name) for name in stands.types} if stands is not None else set()
-        return one.settled or all(fold(name) in columns for name in (*terms["domains"], *terms["link"]))
+        return declaration.settled or all(fold(name) in columns for name in (*terms["domains"], *terms["link"]))
 
-    def _state(self, one: Declaration) -> LedgerState:
-        return self._governance.ledger.state(one.path[0])
+    def _state(self, declaration: Declaration) -> LedgerState:
+        return self._governance.ledger.state(declaration.path[0])
 
-    def _standing(self, one: Declaration) -> TableState | None:
+    def _standing(self, declaration: Declaration) -> TableState | None:
         with self._governance.cursors.cursor() as cursor:
             try:
-                found = cursor.execute(f"DESCRIBE {one.quoted}").fetchall()
+                rows = cursor.execute(f"DESCRIBE {declaration.quoted}").fetchall()
             except duckdb.CatalogException:
                 return None
-            view = cursor.execute(_VIEW, list(one.path)).fetchall()
-            return TableState({row[0]: row[1] for row in found}, view[0][0] if view else "")
+            view = cursor.execute(_VIEW, list(declaration.path)).fetchall()
+            return TableState({row[0]: row[1] for row in rows}, view[0][0] if view else "")
 
 
 def declarations(nodes: Sequence[Mapping[str, Any]], built: Sequence[str]) -> list[Declaration]:
@@ -232,16 +243,16 @@ def declarations(nodes: Sequence[Mapping[str, Any]], built: Sequence[str]) -> li
 
     Raises InvalidInput for the first bad declaration.
     """
-    return [one for one in (_declaration(node, built) for node in nodes) if one is not None]
+    return [declaration for declaration in (_declaration(node, built) for node in nodes) if declaration is not None]
 
 
 def population_budgets(found: Sequence[Declaration]) -> dict[str, dict[str, Any]]:
     """What the declarations say of the budget of each population: epsilon, and delta where there is one."""
     budgets: dict[str, dict[str, Any]] = {}
-    for one in found:
-        given = {name: one.said.terms[name] for name in ("epsilon", "delta") if name in one.said.terms}
-        if one.said.terms.get("population"):
-            budgets.setdefault(one.said.terms["population"], {}).update(given)
+    for declaration in found:
+        terms = {name: declaration.said.terms[name] for name in ("epsilon", "delta") if name in declaration.said.terms}
+        if declaration.said.terms.get("population"):
+            budgets.setdefault(declaration.said.terms["population"], {}).update(terms)
     return budgets
 
 
@@ -251,20 +262,20 @@ def _declaration(node: Mapping[str, Any], built: Sequence[str]) -> Declaration |
     if not said.protected and said.open is None:
         return None
     label = f"The {node['resource_type']} {node['name']}"
-    what = "protect" if said.protected else "open"
+    text = "protect" if said.protected else "open"
     if node["file"]:
-        raise InvalidInput(f"{label} is a file, which can have no policy: load it into a table, and {what} that.")
+        raise InvalidInput(f"{label} is a file, which can have no policy: load it into a table, and {text} that.")
     kind = node.get("materialized")
     if kind in _NO_TABLES and (said.protected or kind == "ephemeral"):
-        raise InvalidInput(f"{label} {_NO_TABLES[kind].format(what)}")
+        raise InvalidInput(f"{label} {_NO_TABLES[kind].format(text)}")
     database, schema, name = (str(part or "") for part in node["relation"])
     settled = node["resource_type"] == "source" or node["unique_id"] in built
     return Declaration(label, str(node["name"]), (database, schema, name), said, settled)
 
 
-def _missing(one: Declaration) -> InvalidInput:
-    path = ".".join(one.path)
-    return InvalidInput(f"{one.label} is named in meta.duckanon, and there is no table {path}: load it first.")
+def _missing(declaration: Declaration) -> InvalidInput:
+    path = ".".join(declaration.path)
+    return InvalidInput(f"{declaration.label} is named in meta.duckanon, and there is no table {path}: load it first.")
 
 
 def _seen(path: Sequence[str], definition: str = "") -> dict[str, Any]:

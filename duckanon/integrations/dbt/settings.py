@@ -56,8 +56,8 @@ class Settings:
         )
 
 
-def _choice(kinds: type[Any], key: str, given: object) -> Any:
-    said = _YAML.get(given, given) if isinstance(given, bool) else given
+def _choice(kinds: type[Any], key: str, value: object) -> Any:
+    said = _YAML.get(value, value) if isinstance(value, bool) else value
     if said not in [kind.value for kind in kinds]:
         raise InvalidInput(
             f"The duckanon plugin's {key} in profiles.yml is wrong: {one_of([kind.value for kind in kinds])}."

@@ -78,7 +78,7 @@ class Table:
         return f"{self.schema}.{self.name}"
 
     def column(self, name: str) -> Column | None:
-        return next((one for one in self.columns if one.name == name), None)
+        return next((column for column in self.columns if column.name == name), None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Catalog:
         """A name that no table of the schema has: `name`, or with a number after it."""
         taken = {table.name.lower() for table in self.tables.values() if table.schema == schema}
         numbered = (name if i == 1 else f"{name}_{i}" for i in range(1, len(taken) + 2))
-        return next(one for one in numbered if one.lower() not in taken)
+        return next(text for text in numbered if text.lower() not in taken)
 
 
 def written(name: str, reserved: frozenset[str]) -> str:

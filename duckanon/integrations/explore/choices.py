@@ -17,10 +17,10 @@ _LONGEST_NUMBER = 40
 class Choices:
     """The arguments of one request. Methods raise InvalidInput for what is missing, unknown or of another type."""
 
-    def __init__(self, given: object, catalog: Catalog) -> None:
-        if not isinstance(given, dict):
+    def __init__(self, value: object, catalog: Catalog) -> None:
+        if not isinstance(value, dict):
             raise InvalidInput("The choices of a request must be a JSON object.")
-        self._given: Mapping[str, Any] = given
+        self._given: Mapping[str, Any] = value
         self._catalog = catalog
         self._read: set[str] = set()
 
@@ -45,11 +45,11 @@ class Choices:
 
     def columns(self, name: str, table: Table, *, least: int = 0, most: int = 64) -> tuple[Column, ...]:
         found = self._take(name) or []
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
             raise InvalidInput(f"{name} must be a list of columns.")
         if len(set(found)) < len(found) or not least <= len(found) <= most:
             raise InvalidInput(f"{name} must name from {least} to {most} different columns.")
-        columns = [table.column(one) for one in found]
+        columns = [table.column(value) for value in found]
         if None in columns:
             raise InvalidInput(f"{name} names a column that the table does not have.")
         return tuple(column for column in columns if column is not None)
@@ -80,16 +80,18 @@ class Choices:
         found = self._take(name)
         if not isinstance(found, list) or not 0 < len(found) <= longest:
             raise InvalidInput(f"{name} must be a list of 1 to {longest} numbers.")
-        if not all(isinstance(one, int) and not isinstance(one, bool) and least <= one <= most for one in found):
+        if not all(
+            isinstance(value, int) and not isinstance(value, bool) and least <= value <= most for value in found
+        ):
             raise InvalidInput(f"{name} must be whole numbers from {least} to {most}.")
         return tuple(found)
 
     def share(self, name: str) -> Decimal | None:
         """A number from 0 to 1, exactly as it was typed; None for none and for 0."""
-        found = self._number(self._take(name), name)
-        if found is not None and not 0 <= found <= 1:
+        number = self._number(self._take(name), name)
+        if number is not None and not 0 <= number <= 1:
             raise InvalidInput(f"{name} must be from 0 to 1.")
-        return found or None
+        return number or None
 
     def widths(self, name: str, table: Table) -> tuple[tuple[str, Decimal | str], ...]:
         """Widths of bands by column: a number, or one of the calendar's for a date."""
@@ -97,19 +99,19 @@ class Choices:
         if not isinstance(found, dict):
             raise InvalidInput(f"{name} must give a width for a column.")
         read: list[tuple[str, Decimal | str]] = []
-        for one, width in sorted(found.items()):
-            column = table.column(one)
+        for value, width in sorted(found.items()):
+            column = table.column(value)
             if column is None or not (column.is_number or column.is_date):
                 raise InvalidInput(f"{name} names a column that has no numbers or dates.")
             if column.is_date:
                 if width not in ("day", "week", "month", "quarter", "year"):
                     raise InvalidInput("The bands of a date are a day, week, month, quarter or year wide.")
-                read.append((one, str(width)))
+                read.append((value, str(width)))
                 continue
             number = self._number(width, name)
             if number is None or number <= 0:
                 raise InvalidInput(f"{name} must be numbers above 0.")
-            read.append((one, number))
+            read.append((value, number))
         return tuple(read)
 
     def word(self, name: str, allowed: Collection[str], default: str | None = None) -> str:
@@ -124,14 +126,14 @@ class Choices:
         found = self._take(name)
         if not isinstance(found, list) or not found or not all(one in allowed for one in found):
             raise InvalidInput(f"{name} must be some of {', '.join(allowed)}.")
-        return tuple(one for one in allowed if one in found)
+        return tuple(text for text in allowed if text in found)
 
     def percent(self, name: str) -> Decimal | None:
         """A number above 0 and at most 100, exactly as it was typed, or none."""
-        found = self._number(self._take(name), name)
-        if found is not None and not 0 < found <= 100:
+        number = self._number(self._take(name), name)
+        if number is not None and not 0 < number <= 100:
             raise InvalidInput(f"{name} must be above 0 and at most 100.")
-        return found
+        return number
 
     def epsilon(self, name: str = "epsilon") -> Fraction:
         """An epsilon, exactly as it was typed."""
@@ -140,13 +142,13 @@ class Choices:
             raise InvalidInput("epsilon must be a number, as in 0.1 or 1/10.")
         return epsilon(found)
 
-    def _number(self, found: object, name: str) -> Decimal | None:
-        if found is None:
+    def _number(self, value: object, name: str) -> Decimal | None:
+        if value is None:
             return None
-        if not isinstance(found, str) or len(found) > _LONGEST_NUMBER:
+        if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
             raise InvalidInput(f"{name} must be a number that is written as text.")
         try:
-            number = Decimal(found)
+            number = Decimal(value)
         except InvalidOperation:
             raise InvalidInput(f"{name} must be a number.") from None
         if not number.is_finite() or abs(number.adjusted()) > _LONGEST_NUMBER:

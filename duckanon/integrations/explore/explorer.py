@@ -81,22 +81,22 @@ class Explorer:
             self.see()
         return monotonic() - self._seen
 
-    def ask(self, kind: object, given: object) -> Job:
+    def ask(self, kind: object, value: object) -> Job:
         """The job that answers a question. Raises InvalidInput for a question that is none."""
         found = self._kinds.get(kind) if isinstance(kind, str) else None
         if found is None:
             raise InvalidInput("There is no such question.")
-        choices = Choices(given, self.catalog)
+        choices = Choices(value, self.catalog)
         question = found.read(choices)
         choices.finish()
         return self.jobs.ask(found.lane, question.answer, (question, self.source.version))
 
-    def plan(self, kind: object, given: object) -> Job:
+    def plan(self, kind: object, value: object) -> Job:
         """The job that plans a release, so that it can be confirmed. It reads budgets and changes nothing."""
         found = KINDS.get(kind) if isinstance(kind, str) else None
         if found is None:
             raise InvalidInput("There is no such release.")
-        choices = Choices(given, self.catalog)
+        choices = Choices(value, self.catalog)
         wanted = found.read(choices)
         choices.finish()
 
@@ -131,9 +131,9 @@ class Explorer:
 
         return self.jobs.ask("long", work)
 
-    def print_table(self, given: object) -> Job:
+    def print_table(self, value: object) -> Job:
         """The job that writes a suppressed table for print, to be fetched as `printed`. Raises InvalidInput."""
-        choices = Choices(given, self.catalog)
+        choices = Choices(value, self.catalog)
         wanted = ForPrint.read(choices)
         choices.finish()
 

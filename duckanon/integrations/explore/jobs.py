@@ -55,9 +55,9 @@ class Running:
 
     def records(self, query: str) -> list[dict[str, Any]]:
         """All rows of a statement, each by column name."""
-        found = self.rows(query)
-        columns = [one[0] for one in self.con.description or []]
-        return [dict(zip(columns, row, strict=True)) for row in found]
+        rows = self.rows(query)
+        columns = [value[0] for value in self.con.description or []]
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 class Job:
@@ -217,15 +217,15 @@ class Jobs:
 
     def find(self, number: object) -> Job | None:
         """The job of this number, if it is still known. Nothing starts."""
-        found = self._jobs.get(number) if isinstance(number, str) else None
-        return found[0] if found else None
+        jobs = self._jobs.get(number) if isinstance(number, str) else None
+        return jobs[0] if jobs else None
 
     def cancel(self, number: object) -> Job | None:
         """Cancel the job of this number, unless it is final; None if it is not known."""
-        found = self._jobs.get(number) if isinstance(number, str) else None
-        if found is None:
+        jobs = self._jobs.get(number) if isinstance(number, str) else None
+        if jobs is None:
             return None
-        job, lane, _ = found
+        job, lane, _ = jobs
         if not job.is_final:
             lane.cancel(job)
         return job
@@ -242,7 +242,7 @@ class Jobs:
 
     def _forget(self) -> None:
         """Let go of the oldest results, beyond what may be kept."""
-        ended = [one for one in self._jobs.values() if one[0].done.is_set()]
+        ended = [job for job in self._jobs.values() if job[0].done.is_set()]
         size = sum(len(job.result) for job, _, _ in ended)
         for job, _, key in ended:
             if len(self._jobs) <= _MOST_KEPT and size <= _MOST_BYTES:

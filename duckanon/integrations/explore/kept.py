@@ -52,7 +52,7 @@ class Kept:
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "content": self._content(),
             "at": _text(at, _LONGEST),
-            "solutions": [_solution(one) for one in _list(solutions)],
+            "solutions": [_solution(value) for value in _list(solutions)],
         }
         self._check_ours()
         beside = self.path.with_name(f"{self.path.name}.part")
@@ -77,11 +77,11 @@ class Kept:
     def _read(self) -> dict[str, object] | None:
         """What the file holds, None if it is no session."""
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            if found["form"] != _FORM:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            if content["form"] != _FORM:
                 return None
-            solutions = [_solution(one) for one in _list(found["solutions"])]
-            kept = {name: _text(found[name], _LONGEST) for name in ("at", "when", "content")}
+            solutions = [_solution(value) for value in _list(content["solutions"])]
+            kept = {name: _text(content[name], _LONGEST) for name in ("at", "when", "content")}
         except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidInput):
             return None
         return {**kept, "solutions": solutions}
@@ -89,29 +89,29 @@ class Kept:
     def _content(self) -> str:
         """Sizes and times of the data, by which it is seen that they have changed."""
         files = (self._source, self._source.with_name(f"{self._source.name}.wal"))
-        return " ".join(f"{one.stat().st_size} {one.stat().st_mtime_ns}" for one in files if one.exists())
+        return " ".join(f"{file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.exists())
 
 
-def _solution(given: object) -> dict[str, object]:
+def _solution(value: object) -> dict[str, object]:
     """A setting: its address, what it is called, and its figures. Raises InvalidInput for anything else."""
-    if not isinstance(given, dict) or set(given) != {"at", "told", "row"} or not isinstance(given["row"], dict):
+    if not isinstance(value, dict) or set(value) != {"at", "told", "row"} or not isinstance(value["row"], dict):
         raise _wrong()
-    row = {name: given["row"].get(name) for name in _FIGURES}
+    row = {name: value["row"].get(name) for name in _FIGURES}
     if not all(isinstance(figure, int | float) for figure in row.values()):
         raise _wrong()
-    return {"at": _text(given["at"], _LONGEST), "told": _text(given["told"], _CALLED), "row": row}
+    return {"at": _text(value["at"], _LONGEST), "told": _text(value["told"], _CALLED), "row": row}
 
 
-def _text(given: object, longest: int) -> str:
-    if not isinstance(given, str) or len(given) > longest:
+def _text(value: object, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest:
         raise _wrong()
-    return given
+    return value
 
 
-def _list(given: object) -> list[object]:
-    if not isinstance(given, list) or len(given) > _MOST:
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list) or len(value) > _MOST:
         raise _wrong()
-    return given
+    return value
 
 
 def _wrong() -> InvalidInput:

@@ -29,9 +29,9 @@ Handler = Callable[[Any], Awaitable["Job | str | None"]]
 def _files() -> dict[str, tuple[bytes, str]]:
     """The page's own files by address. All are read here, so no address can name another file."""
     folder = Path(__file__).parent / "static"
-    found = {f"/{path.name}": path for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
-    found["/"] = folder / "page.html"
-    return {address: (path.read_bytes(), _TYPES[path.suffix]) for address, path in found.items()}
+    paths = {f"/{path.name}": path for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
+    paths["/"] = folder / "page.html"
+    return {address: (path.read_bytes(), _TYPES[path.suffix]) for address, path in paths.items()}
 
 
 def application(explorer: Explorer) -> Starlette:
@@ -73,7 +73,9 @@ def _printed(explorer: Explorer) -> Response:
 
 def _download(content: str | bytes, name: str, kind: str) -> Response:
     """A file to save. name: its name, from which other signs than ASCII's are left out."""
-    plain = "".join(one for one in name.encode("ascii", "replace").decode() if one.isprintable() and one not in '"\\/')
+    plain = "".join(
+        text for text in name.encode("ascii", "replace").decode() if text.isprintable() and text not in '"\\/'
+    )
     return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
 
 
@@ -101,35 +103,35 @@ class _Jobs:
             "/cancel": (self._cancel, {"job"}),
         }
 
-    async def _ask(self, given: Any) -> Job | None:
-        return self._explorer.ask(given.get("question"), given.get("given"))
+    async def _ask(self, value: Any) -> Job | None:
+        return self._explorer.ask(value.get("question"), value.get("given"))
 
-    async def _plan(self, given: Any) -> Job | None:
-        return self._explorer.plan(given.get("kind"), given.get("given"))
+    async def _plan(self, value: Any) -> Job | None:
+        return self._explorer.plan(value.get("kind"), value.get("given"))
 
-    async def _confirm(self, given: Any) -> Job | None:
-        return self._explorer.confirm(given.get("nonce"))
+    async def _confirm(self, value: Any) -> Job | None:
+        return self._explorer.confirm(value.get("nonce"))
 
     async def _write_report(self, _: Any) -> Job | None:
         return self._explorer.write_report()
 
-    async def _print(self, given: Any) -> Job | None:
-        return self._explorer.print_table(given.get("given"))
+    async def _print(self, value: Any) -> Job | None:
+        return self._explorer.print_table(value.get("given"))
 
-    async def _keep(self, given: Any) -> str:
-        self._explorer.kept.keep(given.get("at"), given.get("solutions"))
+    async def _keep(self, value: Any) -> str:
+        self._explorer.kept.keep(value.get("at"), value.get("solutions"))
         return "{}"
 
     async def _forget(self, _: Any) -> str:
         self._explorer.kept.forget()
         return "{}"
 
-    async def _poll(self, given: Any) -> Job | None:
-        return self._explorer.jobs.find(given.get("job"))
+    async def _poll(self, value: Any) -> Job | None:
+        return self._explorer.jobs.find(value.get("job"))
 
-    async def _cancel(self, given: Any) -> Job | None:
+    async def _cancel(self, value: Any) -> Job | None:
         jobs = self._explorer.jobs
-        job = jobs.cancel(given.get("job"))
+        job = jobs.cancel(value.get("job"))
         if job is None or job.is_final:
             return job
         if not await _ended(job, _INTERRUPTED, lambda: jobs.cancel(job.id)):
@@ -142,13 +144,13 @@ def _posted(handler: Handler, known: set[str]) -> Callable[[Request], Awaitable[
 
     async def answered(request: Request) -> Response:
         try:
-            given = json.loads(await request.body())
+            content = json.loads(await request.body())
         except (ValueError, RecursionError):
             return JSONResponse({"error": "A request must be JSON."}, 400)
-        if not isinstance(given, dict) or not set(given) <= known:
+        if not isinstance(content, dict) or not set(content) <= known:
             return JSONResponse({"error": "A request must be a JSON object with the fields of its kind."}, 400)
         try:
-            job = await handler(given)
+            job = await handler(content)
         except InvalidInput as error:
             return JSONResponse({"error": str(error)}, 400)
         if job is None:

@@ -82,7 +82,7 @@ class Shares:
     @classmethod
     def read(cls, choices: Choices) -> Self:
         table = choices.table()
-        rows, cols = (choices.columns(one, table, least=1, most=16) for one in ("rows", "cols"))
+        rows, cols = (choices.columns(text, table, least=1, most=16) for text in ("rows", "cols"))
         if set(rows) & set(cols):
             raise InvalidInput("A column is in both rows and cols.")
         return cls(table, rows, cols, choices.maybe_whole("digits", 1, 6))
@@ -90,13 +90,13 @@ class Shares:
     @property
     def value(self) -> str:
         """The name of the column of shares."""
-        taken = {one.name.lower() for one in (*self.rows, *self.cols)}
+        taken = {row.name.lower() for row in (*self.rows, *self.cols)}
         return (
             "share" if "share" not in taken else next(f"share_{i}" for i in range(2, 99) if f"share_{i}" not in taken)
         )
 
     def query(self, of: str | None = None) -> str:
-        rows, cols = (", ".join(one.sql for one in part) for part in (self.rows, self.cols))
+        rows, cols = (", ".join(column.sql for column in part) for part in (self.rows, self.cols))
         share = f"count(*) / sum(count(*)) OVER (PARTITION BY {rows})"
         if self.digits is not None:
             share = f"round({share}, {self.digits})"

@@ -50,7 +50,7 @@ def script(source: Source, create: str, export: str | None) -> str:
 def _said(reading: Reading) -> list[str]:
     """The options that say how a text file is read."""
     given = [("--encoding", reading.encoding), ("--decimal", reading.decimal), ("--date-format", reading.date_format)]
-    given += [("--null", one) for one in reading.null]
+    given += [("--null", text) for text in reading.null]
     return [part for name, value in given if value is not None for part in (name, value)]
 
 

@@ -62,7 +62,7 @@ class Plan:
 def planned(kind: Kind, source: Source, catalog: Catalog, run: Running) -> Plan:
     """The plan of a release. Raises InvalidInput if the budget does not suffice."""
     table = kind.table
-    policy = next((one for one in run.records("FROM policies()") if one["tbl"] == table.label), None)
+    policy = next((record for record in run.records("FROM policies()") if record["tbl"] == table.label), None)
     left, after = _left(kind, run, policy["population"] if policy else None)
     name = catalog.free(table.schema, f"{table.name}_{kind.suffix}")
     target = written(name, catalog.reserved)
@@ -76,7 +76,7 @@ def planned(kind: Kind, source: Source, catalog: Catalog, run: Running) -> Plan:
     # The approval page shows by which call a table was made.
     call = kind.query().replace("\n  ", " ").replace("\n", " ")
     comment = f"COMMENT ON TABLE {target} IS {literal(call)}" if source.is_database and kind.is_call else None
-    statements = [one for one in (create, comment, publish) if one]
+    statements = [text for text in (create, comment, publish) if text]
     return Plan(
         kind=kind,
         source=table.sql if source.is_database else str(source.path.name),
@@ -110,11 +110,11 @@ def _script(kind: Kind, source: Source, run: Running, create: str, file: str) ->
 
 def _left(kind: Kind, run: Running, population: str | None) -> tuple[str | None, str | None]:
     """What the population's budget has before and after the release."""
-    found = [one for one in run.records("FROM privacy_budget()") if one["population"] == population]
-    if not found or kind.epsilon is None:
+    records = [record for record in run.records("FROM privacy_budget()") if record["population"] == population]
+    if not records or kind.epsilon is None:
         return None, None
-    left = Fraction(found[0]["remaining_exact"])
-    order = found[0]["order_exact"]
+    left = Fraction(records[0]["remaining_exact"])
+    order = records[0]["order_exact"]
     # In a population with a delta the budget is one of Rényi divergences.
     price = kind.epsilon if order is None else randomised_response.price(kind.epsilon, Fraction(order))
     if price > left:

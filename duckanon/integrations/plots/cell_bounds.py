@@ -110,7 +110,7 @@ class _Grid:
 
 
 def draw(
-    found: ResultColumns,
+    columns: ResultColumns,
     *,
     cols: Sequence[str] | None = None,
     counts: bool = True,
@@ -125,8 +125,8 @@ def draw(
     """
     from matplotlib.figure import Figure
 
-    rows, across = _dimensions(found, cols)
-    whole = _grid(found, rows, across, counts)
+    rows, across = _dimensions(columns, cols)
+    whole = _grid(columns, rows, across, counts)
     grid = whole.limited()
     tally = Counter(cell.kind(small) for cell in whole.cells.values())
     wall = tally[EXACT] + tally[SMALL] >= max(_WALL, _MOST_EXACT * (len(whole.cells) - tally[ZERO]))
@@ -141,8 +141,8 @@ def draw(
         axes.set_xlabel(named(across), fontweight="bold")
     _label_rows(axes, named(rows))
     exact, above = tally[EXACT] + tally[SMALL], len(whole.cells) - tally[ZERO]
-    said = title or _title(exact, above, _from_tables(found))
-    titled(figure, said, _notes(whole, grid, tally, _from_tables(found), wall=wall, small=small))
+    said = title or _title(exact, above, _from_tables(columns))
+    titled(figure, said, _notes(whole, grid, tally, _from_tables(columns), wall=wall, small=small))
     sides = _("{rows} by {down}, {columns} by {right}.").format(
         rows=counted("{n} row", "{n} rows", len(whole.rows)),
         columns=counted("{n} column", "{n} columns", len(whole.columns)),
@@ -221,9 +221,9 @@ def _cut(whole: _Grid, grid: _Grid) -> list[str]:
     return cut
 
 
-def _dimensions(found: ResultColumns, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def _dimensions(columns: ResultColumns, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The columns that go down, and those that go across."""
-    names = found.names()
+    names = columns.names()
     before = names[: names.index("lower")]
     dimensions = before[:-1] if before and before[-1] == "n" else before
     across = dimensions[-1:] if cols is None else list(cols)
@@ -236,18 +236,18 @@ def _dimensions(found: ResultColumns, cols: Sequence[str] | None) -> tuple[list[
     return rows, across
 
 
-def _from_tables(found: ResultColumns) -> bool:
+def _from_tables(columns: ResultColumns) -> bool:
     """Whether tables were published, not shares: only table_bounds says whether its bounds are exact."""
-    return "exact" in found
+    return "exact" in columns
 
 
-def _grid(found: ResultColumns, rows: Sequence[str], across: Sequence[str], counts: bool) -> _Grid:
+def _grid(columns: ResultColumns, rows: Sequence[str], across: Sequence[str], counts: bool) -> _Grid:
     down: dict[tuple[Any, ...], int] = {}
     right: dict[tuple[Any, ...], int] = {}
-    true = found["n"] if counts and "n" in found else [None] * len(found)
-    figures = zip(found["lower"], found["upper"], true, strict=True)
+    true = columns["n"] if counts and "n" in columns else [None] * len(columns)
+    figures = zip(columns["lower"], columns["upper"], true, strict=True)
     cells = {}
-    for row, column, (lower, upper, n) in zip(found.rows(rows), found.rows(across), figures, strict=True):
+    for row, column, (lower, upper, n) in zip(columns.rows(rows), columns.rows(across), figures, strict=True):
         at = down.setdefault(row, len(down)), right.setdefault(column, len(right))
         cells[at] = _Cell(lower, upper, n)
     return _Grid([named(one) for one in down], [named(one) for one in right], cells)
@@ -394,7 +394,7 @@ def _write(axes: Any, row: int, column: int, cell: _Cell, room: float, kind: str
     texts = [bounds] if cell.count is None else [f"{number(cell.count)}  ({bounds})", number(cell.count)]
     if cell.disclosed:
         texts = [bounds]
-    text = next((one for one in texts if len(one) <= room - 0.3), "")
+    text = next((text for text in texts if len(text) <= room - 0.3), "")
     if not text:
         return
     look: dict[str, Any] = {"color": QUIET if kind == ZERO else colour}

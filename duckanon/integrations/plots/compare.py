@@ -33,14 +33,14 @@ _BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "
 _WIDE = 300
 
 
-def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
+def draw(columns: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     """Above, the loss of each method and the least possible; below, the highest and the average risk.
 
     Methods with the same loss and risk share a line. Where losses are far apart, their axis is logarithmic.
     """
     from matplotlib.figure import Figure
 
-    loss, risk, bound = _lines(found)
+    loss, risk, bound = _lines(columns)
     order = sorted(loss, key=lambda name: (-loss[name][-1][1], name))
     ks = sorted({k for line in loss.values() for k, _ in line})
     drawn = _together(order, loss, risk)
@@ -77,7 +77,7 @@ def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     below.set_ylim(0, 108 / ks[0])
     if not logarithmic:
         above.set_ylim(bottom=0)
-    records = round(found["classes"][0] * found["avg_class"][0])
+    records = round(columns["classes"][0] * columns["avg_class"][0])
     span = f"at k = {ks[0]:,}" if len(ks) == 1 else f"by k from {ks[0]:,} to {ks[-1]:,}"
     said = title or f"Loss and risk of k-anonymous copies of {counted(records, 'record')}, {span}"
     notes = ["Loss: 0 % is untouched, 100 % is nothing left. Risk: the chance of picking the right record of a person."]
@@ -96,15 +96,15 @@ def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
 def _together(order: Sequence[str], loss: dict[str, Line], risk: dict[str, Line]) -> list[list[str]]:
     """The methods in groups that have the same line in both panels, to a hundredth part."""
 
-    def same(one: Line, other: Line) -> bool:
-        pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(
+    def same(line: Line, other: Line) -> bool:
+        pairs = zip(line, other, strict=False)
+        return len(line) == len(other) and all(
             k == at and isclose(value, beside, rel_tol=0.01, abs_tol=1e-9) for (k, value), (at, beside) in pairs
         )
 
     found: list[list[str]] = []
     for name in order:
-        beside = (one for one in found if same(loss[one[0]], loss[name]) and same(risk[one[0]], risk[name]))
+        beside = (texts for texts in found if same(loss[texts[0]], loss[name]) and same(risk[texts[0]], risk[name]))
         group = next(beside, None)
         if group is None:
             found.append([name])
@@ -121,12 +121,12 @@ def _legends(above: Any, has_bound: bool) -> None:
     above.legend(handles, names, labelcolor=[readable(handle.get_color()) for handle in handles], **_BESIDE)
 
 
-def _lines(found: ResultColumns) -> tuple[dict[str, Line], dict[str, Line], Line]:
+def _lines(columns: ResultColumns) -> tuple[dict[str, Line], dict[str, Line], Line]:
     """By method, the loss (percent) and the average risk at each k; and the highest lower bound (percent)."""
     loss: dict[str, Line] = defaultdict(list)
     risk: dict[str, Line] = defaultdict(list)
     bound: dict[int, float] = {}
-    rows = found.rows(["k", "method", "information_loss", "avg_class", "lower_bound"])
+    rows = columns.rows(["k", "method", "information_loss", "avg_class", "lower_bound"])
     for k, method, lost, size, least in sorted(rows, key=lambda row: (row[0], str(row[1]))):
         if lost is not None and size:
             loss[str(method)].append((k, 100 * lost))
@@ -154,7 +154,7 @@ def _axes(above: Any, below: Any, ks: list[int], losses: Sequence[float]) -> boo
     if logarithmic:
         above.set_yscale("log")
         steps = [step * 10.0**power for power in range(-3, 3) for step in (1, 2, 5)]
-        plain_log(above.yaxis, [one for one in steps if least / 2.5 <= one <= 1.5 * most])
+        plain_log(above.yaxis, [number for number in steps if least / 2.5 <= number <= 1.5 * most])
     above.set_ylabel("information lost (%" + (", logarithmic)" if logarithmic else ")"))
     below.set_ylabel("risk (%)")
     below.set_xlabel(along)

@@ -53,7 +53,7 @@ class _Region:
 
 
 def draw(
-    found: ResultColumns,
+    columns: ResultColumns,
     *,
     truth: ResultColumns | None = None,
     epsilon: str | float | None = None,
@@ -65,7 +65,7 @@ def draw(
     """
     from matplotlib.figure import Figure
 
-    levels = _levels(found, truth)
+    levels = _levels(columns, truth)
     chosen = {level: _largest(regions) for level, regions in list(levels.items())[:_MOST_LEVELS]}
     lines = [-(-len(regions) // _ACROSS) for regions in chosen.values()]
     figure = Figure(figsize=(WIDTH, 1.5 + 2.15 * sum(lines)), layout="constrained")
@@ -110,13 +110,13 @@ def _notes(
     return notes
 
 
-def _levels(found: ResultColumns, truth: ResultColumns | None) -> dict[int, list[_Region]]:
-    hierarchy = [name for name in found.names() if name not in _FIGURES]
+def _levels(columns: ResultColumns, truth: ResultColumns | None) -> dict[int, list[_Region]]:
+    hierarchy = [name for name in columns.names() if name not in _FIGURES]
     rows: dict[tuple[int, tuple[Any, ...]], list[tuple[int, int, int, int]]] = defaultdict(list)
-    figures = found.rows(["size", "groups", "low", "high"])
-    for level, region, row in zip(found["level"], found.rows(hierarchy), figures, strict=True):
+    figures = columns.rows(["size", "groups", "low", "high"])
+    for level, region, row in zip(columns["level"], columns.rows(hierarchy), figures, strict=True):
         rows[level, region].append((row[0], row[1], row[2], row[3]))
-    most = max(found["size"])
+    most = max(columns["size"])
     true = None if truth is None else _true(truth, hierarchy, most)
     levels: dict[int, list[_Region]] = defaultdict(list)
     for (level, region), one in sorted(rows.items(), key=lambda item: item[0][0]):
@@ -152,7 +152,7 @@ def _largest(regions: list[_Region]) -> list[_Region]:
     """All regions; if there are too many, those with the most groups."""
     if len(regions) <= _MOST_PANELS:
         return regions
-    return sorted(regions, key=lambda one: (-one.total, one.name))[:_MOST_PANELS]
+    return sorted(regions, key=lambda region: (-region.total, region.name))[:_MOST_PANELS]
 
 
 def _level(part: Any, level: int, regions: list[_Region]) -> None:

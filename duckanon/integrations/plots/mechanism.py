@@ -30,13 +30,13 @@ _FLOOR = 1e-6
 _CELL = 8.5
 
 
-def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
+def draw(columns: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     """One field for each secret (down) and output (across), coloured by its probability on a logarithmic scale."""
     from matplotlib.figure import Figure
 
-    all_secrets, all_outputs = ordered(found["secret"]), ordered(found["output"])
+    all_secrets, all_outputs = ordered(columns["secret"]), ordered(columns["output"])
     secrets, outputs = all_secrets[:_MOST], all_outputs[:_MOST]
-    chances = _matrix(found, secrets, outputs)
+    chances = _matrix(columns, secrets, outputs)
     many = max(len(secrets), len(outputs))
     figure = Figure(figsize=(WIDTH, min(7.2, 2.4 + 0.36 * len(secrets)) if many <= 14 else 7.6), layout="constrained")
     axes = figure.subplots()
@@ -113,10 +113,10 @@ def ordered(values: Iterable[Any]) -> list[Any]:
     return sorted(set(values), key=key)
 
 
-def _matrix(found: ResultColumns, secrets: list[Any], outputs: list[Any]) -> Any:
+def _matrix(columns: ResultColumns, secrets: list[Any], outputs: list[Any]) -> Any:
     down, across = ({value: i for i, value in enumerate(side)} for side in (secrets, outputs))
     chances = np.zeros((len(secrets), len(outputs)))
-    for secret, output, chance in found.rows(["secret", "output", "probability"]):
+    for secret, output, chance in columns.rows(["secret", "output", "probability"]):
         if secret in down and output in across:
             chances[down[secret], across[output]] = chance
     return chances

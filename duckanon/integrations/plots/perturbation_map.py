@@ -37,13 +37,13 @@ class _Map:
     def distances(self, secret: Any, outputs: Sequence[Any]) -> Any:
         from duckanon.engines.metric.distances import METRICS
 
-        points = np.array([self.at[one] for one in (secret, *outputs)], dtype=np.float64)
+        points = np.array([self.at[output] for output in (secret, *outputs)], dtype=np.float64)
         points = points[:, ::-1] if self.earth else points
         return METRICS[self.metric].between(points[:1], points[1:])[0]
 
 
 def draw(
-    found: ResultColumns,
+    columns: ResultColumns,
     *,
     places: ResultColumns | None = None,
     id: str | None = None,  # noqa: A002 - the argument's name in metric_mechanism
@@ -61,7 +61,7 @@ def draw(
     from matplotlib.figure import Figure
 
     where = _places(places, id, features, metric, unit)
-    chances = _chances(found, where)
+    chances = _chances(columns, where)
     chosen = _spread(where, chances) if secrets is None else _asked(secrets, chances)
     across = min(2, len(chosen))
     down = -(-len(chosen) // across)
@@ -100,16 +100,16 @@ def _places(places: ResultColumns | None, id_: str | None, features: Sequence[st
     x, y = (second, first) if earth else (first, second)
     at = {}
     for name, right, up in places.rows([id_, x, y]):
-        if not all(isinstance(one, int | float | Decimal) and np.isfinite(float(one)) for one in (right, up)):
+        if not all(isinstance(value, int | float | Decimal) and np.isfinite(float(value)) for value in (right, up)):
             raise InvalidInput("A feature of the table of places is no finite number.")
         at[name] = float(right), float(up)
     return _Map(at, x, y, "km" if earth else unit, earth, metric)
 
 
-def _chances(found: ResultColumns, where: _Map) -> dict[Any, dict[Any, float]]:
+def _chances(columns: ResultColumns, where: _Map) -> dict[Any, dict[Any, float]]:
     """The probabilities of each secret's outputs; what is withheld has no place."""
     chances: dict[Any, dict[Any, float]] = {}
-    for secret, output, chance in found.rows(["secret", "output", "probability"]):
+    for secret, output, chance in columns.rows(["secret", "output", "probability"]):
         if secret not in where.at or (output is not None and output not in where.at):
             raise InvalidInput("The mechanism has records that the table of places does not have.")
         outputs = chances.setdefault(secret, {})
@@ -181,7 +181,7 @@ def _panel(
     all_x, all_y = zip(*where.at.values(), strict=True)
     axes.scatter(all_x, all_y, s=3 if len(all_x) > 200 else 8, color="#b0b0b0", linewidths=0, zorder=1)
     likely = sorted(
-        (output for output in outputs if outputs[output] >= _FLOOR), key=lambda one: -round(outputs[one], 6)
+        (output for output in outputs if outputs[output] >= _FLOOR), key=lambda item: -round(outputs[item], 6)
     )
     for one in likely:
         if outputs[one] >= _LINE and one != secret:
@@ -192,10 +192,10 @@ def _panel(
                 alpha=0.6,
                 zorder=2,
             )
-    chance = [outputs[one] for one in likely]
-    spots = list(zip(*(where.at[one] for one in likely), strict=True)) if likely else [(), ()]
+    chance = [outputs[value] for value in likely]
+    spots = list(zip(*(where.at[value] for value in likely), strict=True)) if likely else [(), ()]
     axes.scatter(
-        *spots, s=[_area(one) for one in chance], c=chance, cmap=_colours(), norm=LogNorm(_FLOOR, 1.0),
+        *spots, s=[_area(number) for number in chance], c=chance, cmap=_colours(), norm=LogNorm(_FLOOR, 1.0),
         edgecolors="white", linewidths=0.6, zorder=3,
     )  # fmt: skip
     axes.scatter([x], [y], s=260, facecolors="none", edgecolors=ALARM, linewidths=1.8, zorder=4)
@@ -232,7 +232,7 @@ class _Label:
 def _labels(where: _Map, frame: _Frame, chosen: Sequence[Any], chances: Mapping[Any, Any]) -> list[list[_Label]]:
     """The names for each panel: of all places where all fit in every panel, else of the secret and likely outputs."""
     if len(where.at) <= _MOST_NAMED:
-        whole = [_placed(where, frame, one, chances[one], list(where.at)) for one in chosen]
+        whole = [_placed(where, frame, value, chances[value], list(where.at)) for value in chosen]
         if all(len(labels) == len(where.at) for labels in whole):
             return whole
     few = []
@@ -241,7 +241,9 @@ def _labels(where: _Map, frame: _Frame, chosen: Sequence[Any], chances: Mapping[
         likely = sorted(
             (output for output in outputs if outputs[output] >= _LINE), key=lambda one: -round(outputs[one], 6)
         )
-        few.append(_placed(where, frame, secret, outputs, [secret, *(one for one in likely if one != secret)][:_FEW]))
+        few.append(
+            _placed(where, frame, secret, outputs, [secret, *(value for value in likely if value != secret)][:_FEW])
+        )
     return few
 
 
@@ -251,11 +253,11 @@ def _placed(
     """Labels beside places, in the order of `names`, that meet no other label and no circle; others are left out."""
     width, height = 72 * frame.width, 72 * frame.height
     centres = {
-        one: (
+        value: (
             (x - frame.x[0]) / (frame.x[1] - frame.x[0]) * width,
             (y - frame.y[0]) / (frame.y[1] - frame.y[0]) * height,
         )
-        for one, (x, y) in where.at.items()
+        for value, (x, y) in where.at.items()
     }
     # A circle's area in square points is also the square of its diameter, as matplotlib measures it.
     radii = {
@@ -263,8 +265,11 @@ def _placed(
         for centre in centres
     }
     radii[secret] = max(radii[secret], 9.0)
-    circles = {one: (x - radii[one], y - radii[one], x + radii[one], y + radii[one]) for one, (x, y) in centres.items()}
-    found: list[_Label] = []
+    circles = {
+        value: (x - radii[value], y - radii[value], x + radii[value], y + radii[value])
+        for value, (x, y) in centres.items()
+    }
+    labels: list[_Label] = []
     for name in names:
         text = short(named([name]), 16)
         wide, high = len(text) * 8 * LETTER, 9.0
@@ -278,11 +283,11 @@ def _placed(
         for left, low in corners:
             label = _Label(text, (left, low, left + wide, low + high))
             inside = left >= 0 and low >= 0 and left + wide <= width and low + high <= height
-            others = [*(circle for place, circle in circles.items() if place != name), *(each.box for each in found)]
+            others = [*(circle for place, circle in circles.items() if place != name), *(each.box for each in labels)]
             if inside and not any(map(label.meets, others)):
-                found.append(label)
+                labels.append(label)
                 break
-    return found
+    return labels
 
 
 def _write(axes: Any, frame: _Frame, labels: Sequence[_Label]) -> None:

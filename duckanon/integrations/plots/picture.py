@@ -61,8 +61,8 @@ class Picture:
         from html import escape
 
         text = _PREAMBLE.sub("", self.svg())
-        text = _NAMES.sub(lambda found: found.group(1) + prefix, text)
-        text = _SIZE.sub(lambda found: "".join(part or "" for part in found.groups()), text, count=1)
+        text = _NAMES.sub(lambda match: match.group(1) + prefix, text)
+        text = _SIZE.sub(lambda match: "".join(part or "" for part in match.groups()), text, count=1)
         return text.replace("<svg ", f'<svg role="img" aria-label="{escape(self.says)}" ', 1)
 
     def _repr_svg_(self) -> str:
@@ -72,10 +72,10 @@ class Picture:
 
 def form(path: Path) -> str:
     """'svg' or 'png', by the name's end. Raises InvalidInput for others."""
-    found = _SUFFIXES.get(path.suffix.lower())
-    if found is None:
+    text = _SUFFIXES.get(path.suffix.lower())
+    if text is None:
         raise InvalidInput(f"{path}: a picture's name ends in .svg or .png.")
-    return found
+    return text
 
 
 @contextmanager

@@ -62,12 +62,12 @@ def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any)
     which is drawn where `places` is given. A notebook shows the picture; `save` writes it as SVG or PNG.
     Raises InvalidInput for what is no such result, for an unknown option, and where matplotlib is missing.
     """
-    found = result_columns(data, con)
-    name = kind or _recognised(found, options)
+    columns = result_columns(data, con)
+    name = kind or _recognised(columns, options)
     picture = PICTURES.get(name)
     if picture is None:
         raise InvalidInput(f"There is no picture '{name}': there are {sentence_of(list(PICTURES))}.")
-    missing = sorted(picture.needs - set(found.columns))
+    missing = sorted(picture.needs - set(columns.columns))
     if missing:
         raise InvalidInput(
             f"The result has no column {sentence_of(missing)}: the picture '{name}' shows results of {picture.of}."
@@ -77,20 +77,20 @@ def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any)
         raise InvalidInput(
             f"The picture '{name}' has no option {sentence_of(unknown)}: it has {sentence_of(picture.options)}."
         )
-    if not len(found):
+    if not len(columns):
         raise InvalidInput("The result has no rows, so there is nothing to draw.")
     for option in ("truth", "places"):
         if options.get(option) is not None:
             options[option] = result_columns(options[option], con)
-    return drawn(name, picture.draw, found, **options)
+    return drawn(name, picture.draw, columns, **options)
 
 
-def _recognised(found: ResultColumns, options: dict[str, Any]) -> str:
+def _recognised(columns: ResultColumns, options: dict[str, Any]) -> str:
     """The kind whose columns the result has."""
     if options.get("places") is not None:
         return "map"
-    for name, one in PICTURES.items():
-        if one.needs <= set(found.columns):
+    for name, kind in PICTURES.items():
+        if kind.needs <= set(columns.columns):
             return name
     raise InvalidInput(
         "These columns are of no result that there is a picture for: draw what k_compare, k_utility, cell_bounds, "

@@ -26,14 +26,14 @@ class _Panel:
     parts: list[tuple[str, float, float]]
 
 
-def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
+def draw(columns: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     """A panel for each column, those that moved most first, and one for the errors of counts."""
     from matplotlib.figure import Figure
 
-    panels, errors = _panels(found), _errors(found)
+    panels, errors = _panels(columns), _errors(columns)
     if not panels:
         raise InvalidInput("No column was compared, so there is nothing to draw.")
-    shown, heights = _fitting(sorted(panels, key=lambda one: (-one.moved, one.name)), len(errors))
+    shown, heights = _fitting(sorted(panels, key=lambda item: (-item.moved, item.name)), len(errors))
     rows = len(heights)
     figure = Figure(figsize=(WIDTH, sum(heights) + 1.2), layout="constrained")
     axes = figure.subplots(rows, 2, squeeze=False, height_ratios=heights).ravel()
@@ -96,10 +96,10 @@ def _commonest(parts: list[tuple[str, float, float]]) -> list[tuple[str, float, 
     return [*(parts[i] for i in kept), others]
 
 
-def _errors(found: ResultColumns) -> list[tuple[str, float]]:
+def _errors(columns: ResultColumns) -> list[tuple[str, float]]:
     """Quantiles of the errors of counts, in percent."""
     labels = {"median": "half of the counts"}
-    rows = found.rows(["measure", "value", "difference"])
+    rows = columns.rows(["measure", "value", "difference"])
     return [
         (labels.get(value, f"{value} of the counts"), 100 * error)
         for measure, value, error in rows

@@ -33,9 +33,9 @@ def write_record(
     """
     if out.suffix.lower() != ".json":
         raise InvalidInput(f"{out}: a record's name ends in .json.")
-    if len({one.resolve() for one in files}) < len(files):
+    if len({file.resolve() for file in files}) < len(files):
         raise InvalidInput("A file is named twice: give each --file once.")
-    if len({one.name for one in files}) < len(files):
+    if len({file.name for file in files}) < len(files):
         raise InvalidInput("Two files have the same name: a record tells files by their names.")
     for one in files:
         if not one.is_file():

@@ -31,23 +31,23 @@ def certificate(table: SuppressedTable) -> dict[str, Any]:
     return {**made, "digits": table.digits, "least_width": min(widths, default=None)}
 
 
-def check(table: SuppressedTable, given: dict[str, Any]) -> list[str]:
+def check(table: SuppressedTable, arguments: dict[str, Any]) -> list[str]:
     """What is wrong with a certificate, each in a sentence; nothing if it proves what it says."""
     cells = len(table.hidden)
-    solutions, ends = given["solutions"], (given["smallest"], given["largest"])
-    if any(len(one) != cells for one in (*solutions, *ends)) or given["digits"] != table.digits:
+    solutions, ends = arguments["solutions"], (arguments["smallest"], arguments["largest"])
+    if any(len(solution) != cells for solution in (*solutions, *ends)) or arguments["digits"] != table.digits:
         return ["its certificate is of another table"]
     if any(not 0 <= at < len(solutions) for end in ends for at in end):
         return ["its certificate names a solution that it does not have"]
     wrong = sum(not table.equations.hold(solution) for solution in solutions)
     if wrong:
         return [f"{wrong} of the {len(solutions)} solutions in its certificate do not add up to what it shows"]
-    if min(_widths(given), default=None) != given["least_width"]:
+    if min(_widths(arguments), default=None) != arguments["least_width"]:
         return ["a suppressed cell is known more narrowly than its certificate says"]
     return []
 
 
-def _widths(given: dict[str, Any]) -> list[int]:
-    solutions = given["solutions"]
-    ends = zip(given["smallest"], given["largest"], strict=True)
+def _widths(arguments: dict[str, Any]) -> list[int]:
+    solutions = arguments["solutions"]
+    ends = zip(arguments["smallest"], arguments["largest"], strict=True)
     return [solutions[high][at] - solutions[low][at] for at, (low, high) in enumerate(ends)]

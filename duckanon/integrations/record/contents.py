@@ -128,22 +128,22 @@ def _published(
     if file.is_delimited:
         # Read with types, the text 007 is the number 7. A text file tells no empty text from NULL.
         read.append((file.load(con, f"{path} as text", typed=[]), "nullif(CAST({} AS VARCHAR), '')"))
-    for one in publications:
-        copy = f"duckanon.{identifier(one['name'])}"
+    for publication in publications:
+        copy = f"duckanon.{identifier(publication['name'])}"
         if any(_same(con, f"system.main.query_table({literal(name)})", copy, shown) for name, shown in read):
-            return one
+            return publication
     return None
 
 
-def _same(con: Connection, one: str, other: str, shown_as: str = "CAST({} AS VARCHAR)") -> bool:
+def _same(con: Connection, text: str, other: str, shown_as: str = "CAST({} AS VARCHAR)") -> bool:
     """Whether two relations have the same columns, in any order, and the same rows by what is shown of each value."""
-    names = [[fold(name) for name, *_ in con.execute(f"DESCRIBE FROM {each}").fetchall()] for each in (one, other)]
+    names = [[fold(name) for name, *_ in con.execute(f"DESCRIBE FROM {each}").fetchall()] for each in (text, other)]
     if sorted(names[0]) != sorted(names[1]):
         return False
     shown = ", ".join(shown_as.format(identifier(name)) for name in names[0])
     ((differ,),) = con.execute(
-        f"SELECT (SELECT system.main.count(*) FROM (SELECT {shown} FROM {one} EXCEPT ALL SELECT {shown} FROM {other}))"
-        f" + (SELECT system.main.count(*) FROM (SELECT {shown} FROM {other} EXCEPT ALL SELECT {shown} FROM {one}))"
+        f"SELECT (SELECT system.main.count(*) FROM (SELECT {shown} FROM {text} EXCEPT ALL SELECT {shown} FROM {other}))"
+        f" + (SELECT system.main.count(*) FROM (SELECT {shown} FROM {other} EXCEPT ALL SELECT {shown} FROM {text}))"
     ).fetchall()
     return bool(differ == 0)
 
@@ -152,8 +152,8 @@ def _verdict(con: Connection, table: str, publications: Sequence[dict[str, Any]]
     """What the audit of all publications of a table says together; how many cells are at risk, it does not say."""
     of = [publication for publication in publications if publication["of"] == table]
     try:
-        found = con.execute(f"SELECT system.main.bool_and(safe) FROM release_audit({literal(table)})").fetchall()
-        verdict = "safe" if found[0][0] in (None, True) else "not proven safe"
+        rows = con.execute(f"SELECT system.main.bool_and(safe) FROM release_audit({literal(table)})").fetchall()
+        verdict = "safe" if rows[0][0] in (None, True) else "not proven safe"
     except duckdb.Error:
         verdict = "not audited"
     if all(one["kind"] == "records" for one in of):
@@ -172,9 +172,9 @@ def _called(con: Connection, call: str, loaded: dict[Path, str]) -> dict[str, An
             "--call is a call of suppress without audit, as in --call \"suppress('t', ['town'], ['sex'])\"."
         )
     con.execute(f'CREATE OR REPLACE TEMP TABLE "duckanon.call" AS FROM {match[1]}, audit := true)').fetchall()
-    made = '(SELECT * EXCLUDE (status, true_value, lower, upper) FROM "duckanon.call")'
+    text = '(SELECT * EXCLUDE (status, true_value, lower, upper) FROM "duckanon.call")'
     file = next(
-        (path.name for path, table in loaded.items() if _same(con, f"system.main.query_table({literal(table)})", made)),
+        (path.name for path, table in loaded.items() if _same(con, f"system.main.query_table({literal(table)})", text)),
         None,
     )
     if file is None:
@@ -191,7 +191,7 @@ def _called(con: Connection, call: str, loaded: dict[Path, str]) -> dict[str, An
     return {
         "call": call,
         "file": file,
-        "primary": [{name: None if one is None else str(one) for name, one in cell.items()} for cell in primary],
+        "primary": [{name: None if value is None else str(value) for name, value in cell.items()} for cell in primary],
         "secondary_cells": secondary,
         "secondary_value": value,
     }

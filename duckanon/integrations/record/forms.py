@@ -134,7 +134,7 @@ def _codes(value: Any) -> bool:
     """By column, each code and what it is a part of."""
     line = _every(_optional(_text))
     return _object(value) and all(
-        _every(line)(lines) and all(len(one) == 2 for one in lines) for lines in value.values()
+        _every(line)(lines) and all(len(line) == 2 for line in lines) for lines in value.values()
     )
 
 

@@ -66,7 +66,7 @@ class SuppressedTable:
 
     def _sums(self) -> dict[tuple[Place, int, int], list[Place]]:
         """The parts of each cell that has some, along each hierarchy of each dimension."""
-        found: dict[tuple[Place, int, int], list[Place]] = {}
+        places: dict[tuple[Place, int, int], list[Place]] = {}
         for cell in self.cells:
             for d, lists in enumerate(self.dimensions):
                 for h, sum_of in enumerate(above(lists, cell[d])):
@@ -74,8 +74,8 @@ class SuppressedTable:
                         continue
                     total = (*cell[:d], sum_of, *cell[d + 1 :])
                     if total in self.cells:
-                        found.setdefault((total, d, h), []).append(cell)
-        return found
+                        places.setdefault((total, d, h), []).append(cell)
+        return places
 
 
 def suppressed_table(
@@ -106,7 +106,7 @@ def suppressed_table(
     except InvalidInput:
         raise _no_answer() from None
     numbers = [None if row.number is None else Decimal(row.number) for row in rows]
-    digits = max((-int(one.as_tuple().exponent) for one in numbers if one is not None), default=0)
+    digits = max((-int(number.as_tuple().exponent) for number in numbers if number is not None), default=0)
     cells: dict[Place, int | None] = {}
     for row, number in zip(rows, numbers, strict=True):
         cell = place(made.nodes[row.levels], dict(zip(keys, row.values, strict=True)))

@@ -43,16 +43,16 @@ class Verified:
                 for name, field in (("Purpose", "purpose"), ("Recipient", "recipient"), ("Decided by", "decided_by"))
             ),
             *(
-                f"{one['name']}: publication {one['publication']['name']} ({one['publication']['kind']}) of "
-                f"{one['publication']['of']}"
-                for one in told["files"]
-                if one["publication"] is not None
+                f"{value['name']}: publication {value['publication']['name']} ({value['publication']['kind']}) of "
+                f"{value['publication']['of']}"
+                for value in told["files"]
+                if value["publication"] is not None
             ),
             *(
-                f"Audit of {one['table']}, with {', '.join(one['publications'])}: {one['verdict']}"
-                + (", and its records had changed between publications" if one["changed_records_accepted"] else "")
-                for one in told["audits"]
-                if one["publications"]
+                f"Audit of {value['table']}, with {', '.join(value['publications'])}: {value['verdict']}"
+                + (", and its records had changed between publications" if value["changed_records_accepted"] else "")
+                for value in told["audits"]
+                if value["publications"]
             ),
         ]
 
@@ -69,23 +69,23 @@ def verify(record: Path, files: Sequence[Path], key: Path | None = None) -> Veri
     problems = []
     if key is not None and public_key(key) != found:
         problems.append(f"{record} is signed with another key than {key}.")
-    listed = {one["name"]: one for one in told["files"]}
-    given: dict[str, Path] = {}
+    listed = {value["name"]: value for value in told["files"]}
+    paths: dict[str, Path] = {}
     internal = False
-    for one in files:
-        other = given.setdefault(one.name, one)
-        if other is not one:
-            problems.append(_named_again(one, other))
-        elif not one.is_file():
-            problems.append(f"There is no file {one}.")
-        elif one.name in listed:
-            problems += _problems(one, listed[one.name])
-        elif (part := internal_part(one)) is not None:
-            internal = digest(one) == told["internal_part_sha256"] and signer(part) == found
-            problems += [] if internal else [f"{one} is not the internal part that was signed with {record}."]
+    for file in files:
+        other = paths.setdefault(file.name, file)
+        if other is not file:
+            problems.append(_named_again(file, other))
+        elif not file.is_file():
+            problems.append(f"There is no file {file}.")
+        elif file.name in listed:
+            problems += _problems(file, listed[file.name])
+        elif (part := internal_part(file)) is not None:
+            internal = digest(file) == told["internal_part_sha256"] and signer(part) == found
+            problems += [] if internal else [f"{file} is not the internal part that was signed with {record}."]
         else:
-            problems.append(f"{one} is not in the record.")
-    problems += [f"{name} is in the record and was not given: name all files." for name in listed if name not in given]
+            problems.append(f"{file} is not in the record.")
+    problems += [f"{name} is in the record and was not given: name all files." for name in listed if name not in paths]
     return Verified(told, fingerprint(found), problems, internal)
 
 

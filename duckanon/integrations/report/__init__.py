@@ -80,11 +80,11 @@ def _facts(
         raise InvalidInput(f"There is no file {path}.")
     if path.is_dir() or DataFile.of(path).kind != "database":
         raise InvalidInput(f"{path} is no DuckDB database (.duckdb, .db): a page tells of a database with its ledger.")
-    for one in files:
-        if DataFile.of(one).kind == "database":
-            raise InvalidInput(f"--file {one} is a database: make a page about it of its own.")
-        if not one.is_file():
-            raise InvalidInput(f"--file: there is no file {one}.")
+    for file in files:
+        if DataFile.of(file).kind == "database":
+            raise InvalidInput(f"--file {file} is a database: make a page about it of its own.")
+        if not file.is_file():
+            raise InvalidInput(f"--file: there is no file {file}.")
     check_installed()
     from duckanon.integrations.report.assessment import Wanted
     from duckanon.integrations.report.facts import gathered

@@ -28,30 +28,31 @@ class Sheet:
 
 def sheets(facts: Facts) -> list[Sheet]:
     """A sheet for each release that was judged, in the order of the report."""
-    found = facts.assessment
-    useful = {one.table: one.figures for one in found.useful}
-    files = {one.name: one for one in found.files}
-    made = [_records(one, useful.get(one.table), files.get(one.table), facts) for one in found.released]
-    for shares in found.shares:
+    assessment = facts.assessment
+    useful = {one.table: one.figures for one in assessment.useful}
+    files = {file.name: file for file in assessment.files}
+    records = [_records(one, useful.get(one.table), files.get(one.table), facts) for one in assessment.released]
+    for shares in assessment.shares:
         rows, small = (number(shares.figures[name]) for name in ("disclosed_rows", "disclosed_small_cells"))
         exact = _("Rows whose counts follow exactly: {rows}; small counts that do: {small}.").format(
             rows=rows, small=small
         )
         warn = [exact] if shares.figures["disclosed_rows"] or shares.figures["disclosed_small_cells"] else []
-        what = _("shares of {records} records").format(records=number(shares.figures["n"]))
-        made.append(Sheet(shares.label, [(_("What it holds"), what), *_file(files.get(shares.label))], warn))
-    made += [
-        Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table))]) for noisy in found.noisy
+        text = _("shares of {records} records").format(records=number(shares.figures["n"]))
+        records.append(Sheet(shares.label, [(_("What it holds"), text), *_file(files.get(shares.label))], warn))
+    records += [
+        Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table))])
+        for noisy in assessment.noisy
     ]
-    known = {one.name for one in made}
+    known = {record.name for record in records}
     unknown = _("It is not known what this file holds: its columns do not tell.")
     cells = (_("What it holds"), _("counts or sums, some of which are suppressed"))
-    for file in (one for one in found.files if one.name not in known):
+    for file in (file for file in assessment.files if file.name not in known):
         if file.what == with_suppressed_cells():
-            made.append(Sheet(file.name, [cells, *_file(file)]))
+            records.append(Sheet(file.name, [cells, *_file(file)]))
         else:
-            made.append(Sheet(file.name, _file(file), [unknown]))
-    return made
+            records.append(Sheet(file.name, _file(file), [unknown]))
+    return records
 
 
 def approval(facts: Facts) -> str:
@@ -59,22 +60,22 @@ def approval(facts: Facts) -> str:
     return templates().get_template("approval.html").render(facts=facts, sheets=sheets(facts))
 
 
-def _records(one: Released, useful: Usefulness | None, file: Exported | None, facts: Facts) -> Sheet:
+def _records(released: Released, useful: Usefulness | None, file: Exported | None, facts: Facts) -> Sheet:
     """The sheet of a k-anonymous copy."""
-    figures, origin = one.figures, one.origin
+    figures, origin = released.figures, released.origin
     unit = _("record") if origin.unit is None else _("value of {unit}").format(unit=origin.unit)
     rows = [
         (_("Call"), origin.call or ""),
         (_("Made from"), origin.source or ""),
         (_("Records"), number(figures["records"])),
         (_("Records dropped"), "" if origin.dropped is None else number(origin.dropped)),
-        (_("Generalised columns"), ", ".join(one.qi)),
-        (_("Columns as they are"), ", ".join(one.copied.names) or _("none")),
+        (_("Generalised columns"), ", ".join(released.qi)),
+        (_("Columns as they are"), ", ".join(released.copied.names) or _("none")),
         (_("k counts"), unit),
         (_("k, the smallest class"), number(figures["k"])),
         (_("Alone in their class"), _alone(figures)),
-        (_("Sensitive columns"), ", ".join(one.sensitive) or _("none was named")),
-        (_("l, the fewest different values"), number(figures["l"]) if one.sensitive else _("not measured")),
+        (_("Sensitive columns"), ", ".join(released.sensitive) or _("none was named")),
+        (_("l, the fewest different values"), number(figures["l"]) if released.sensitive else _("not measured")),
     ]
     if useful is not None:
         moved = _("{share} of the records of {column}, the column that moved most").format(
@@ -82,7 +83,7 @@ def _records(one: Released, useful: Usefulness | None, file: Exported | None, fa
         )
         rows.append((_("Lies elsewhere in the distribution"), moved))
         rows.append((_("95 % of random counts are off by at most"), share(useful.most)))
-    return Sheet(one.table, [*rows, *_file(file)], _warnings(one, facts))
+    return Sheet(released.table, [*rows, *_file(file)], _warnings(released, facts))
 
 
 def _alone(figures: dict[str, Any]) -> str:
@@ -92,33 +93,33 @@ def _alone(figures: dict[str, Any]) -> str:
     return _("{some} of {all} units").format(**pair)
 
 
-def _warnings(one: Released, facts: Facts) -> list[str]:
+def _warnings(released: Released, facts: Facts) -> list[str]:
     """What must be looked at, the gravest first."""
-    k, found = one.figures["k"], []
+    k, found = released.figures["k"], []
     if k == 1:
         found.append(_("k is 1: somebody can be told from all others by the generalised columns."))
-    if one.copied.units or one.copied.linking:
-        columns = ", ".join([*one.copied.units, *one.copied.linking])
+    if released.copied.units or released.copied.linking:
+        columns = ", ".join([*released.copied.units, *released.copied.linking])
         found.append(_("These columns link records, so that k does not hold for whom they link: {columns}."))
         found[-1] = found[-1].format(columns=columns)
-    if one.copied.near_unique:
-        columns = ", ".join(one.copied.near_unique)
+    if released.copied.near_unique:
+        columns = ", ".join(released.copied.near_unique)
         text = _("Almost every record has a value of its own here: {columns}. Whoever knows it finds the record.")
         found.append(text.format(columns=columns))
-    if one.origin.owner is not None:
+    if released.origin.owner is not None:
         text = _(
             "k counts records. The policy's unit is {unit}, which the copy does not hold: k is not checked for it."
         )
-        found.append(text.format(unit=one.origin.owner))
-    if one.agreed:
+        found.append(text.format(unit=released.origin.owner))
+    if released.agreed:
         text = _("Classes that agree on a value give it away: {columns}.")
-        found.append(text.format(columns=", ".join(one.agreed)))
-    if not one.sensitive:
+        found.append(text.format(columns=", ".join(released.agreed)))
+    if not released.sensitive:
         found.append(_("Nobody has said which columns are sensitive, so l is not measured."))
     for group in facts.assessment.together:
-        others = [name for name in group.apart if name != one.table]
-        others = [group.finest, *others] if one.table in group.apart else others
-        if others and one.table in [group.finest, *group.within, *group.apart]:
+        others = [name for name in group.apart if name != released.table]
+        others = [group.finest, *others] if released.table in group.apart else others
+        if others and released.table in [group.finest, *group.within, *group.apart]:
             text = _("Another copy of the same table: {others}. Whoever has both can intersect their classes.")
             found.append(text.format(others=", ".join(others)))
     return found

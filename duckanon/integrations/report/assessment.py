@@ -222,18 +222,20 @@ class _Assessor:
         described = self._rows(f"DESCRIBE FROM system.main.query_table({literal(name)})")
         return [(one["column_name"], one["column_type"]) for one in described]
 
-    def requested(self, one: TableRequest, label: str) -> None:
+    def requested(self, table_request: TableRequest, label: str) -> None:
         """Assess a table that was named by options."""
-        if one.qi:
-            self.release(label, one.table, one.qi, _("named by --released"))
+        if table_request.qi:
+            self.release(label, table_request.table, table_request.qi, _("named by --released"))
             return
         label = _("{table}, {rows} by {columns}").format(
-            table=label, rows=" · ".join(one.rows), columns=" · ".join(one.cols)
+            table=label, rows=" · ".join(table_request.rows), columns=" · ".join(table_request.cols)
         )
-        if one.p is not None:
-            self.published(label, one)
+        if table_request.p is not None:
+            self.published(label, table_request)
             return
-        shares = None if one.count else recognised(self.con, one.table, self.types(one.table))
+        shares = (
+            None if table_request.count else recognised(self.con, table_request.table, self.types(table_request.table))
+        )
         if shares is not None:
             self._problem(
                 _(
@@ -245,7 +247,9 @@ class _Assessor:
                 column=shares.p,
             )
             return
-        self.shares(label, arguments(one.table, one.rows, one.cols, count=one.count))
+        self.shares(
+            label, arguments(table_request.table, table_request.rows, table_request.cols, count=table_request.count)
+        )
 
     def judged(self, label: str, name: str, types: Types) -> str | None:
         """Assess a table that is known by its columns, and say what it is; None if it is no known release."""
@@ -311,11 +315,11 @@ class _Assessor:
             return
         columns = {column.lower() for column, _type in self.types(name)}
         hidden = [one for one in self.sensitive or () if one.lower() in columns]
-        unit = next((one for one in self.units if one.lower() in columns), None)
+        unit = next((unit for unit in self.units if unit.lower() in columns), None)
         (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden, unit=unit))
         copied = Copied.of(self.con, rows, qi, self.units)
         # Where nobody named a sensitive column, each that is copied may be one.
-        guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
+        guessed = [name for name in copied.names if name not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
         source = source_of(self.con, self.tables, name) if name in self.tables else None
         origin = Origin.of(self.con, name, unit, source, None if source is None else self.labels[source])
@@ -334,18 +338,30 @@ class _Assessor:
         # The bounds follow from what is published; the counts do not.
         self._draw(_("Bounds of {table}"), label, f"FROM cell_bounds({arguments})", "bounds", counts=False)
 
-    def published(self, label: str, one: TableRequest) -> None:
+    def published(self, label: str, table_request: TableRequest) -> None:
         """Assess a table that holds shares, not records."""
-        bounds = call("conditional_bounds", one.table, one.rows, one.cols, one.p, one.n, digits=one.digits)
+        bounds = call(
+            "conditional_bounds",
+            table_request.table,
+            table_request.rows,
+            table_request.cols,
+            table_request.p,
+            table_request.n,
+            digits=table_request.digits,
+        )
         try:
             self.con.execute(f"CREATE OR REPLACE TEMP TABLE {_BOUNDS} AS {bounds}").fetchall()
         except duckdb.Error as error:
             self._problem(_("{table} could not be judged: {error}"), table=label, error=sentence(error))
-            if one.digits is None:
+            if table_request.digits is None:
                 self.found.problems[-1] += " " + _("Name with --digits how far the shares are rounded.")
             return
-        self.found.shares.append(Conditional(label, figures(self.con, _BOUNDS, one.rows, one.cols, one.n or 0, _SMALL)))
-        self._draw(_("Bounds of {table}"), label, f"FROM {_BOUNDS}", "bounds", cols=one.cols)
+        self.found.shares.append(
+            Conditional(
+                label, figures(self.con, _BOUNDS, table_request.rows, table_request.cols, table_request.n or 0, _SMALL)
+            )
+        )
+        self._draw(_("Bounds of {table}"), label, f"FROM {_BOUNDS}", "bounds", cols=table_request.cols)
 
     def sizes(self, label: str, name: str) -> None:
         query = f"FROM system.main.query_table({literal(name)})"

@@ -25,11 +25,11 @@ def agreed(con: Any, name: str, qi: Sequence[str], columns: Sequence[str]) -> di
         for column in columns
     )
     source = f"system.main.query_table({literal(name)})"
-    (found,) = con.execute(
+    (value,) = con.execute(
         f"SELECT {sums} FROM (SELECT system.main.count(*) AS records, {same} FROM {source} GROUP BY {cells})"  # noqa: S608
     ).fetchall()
     (values,) = con.execute(f"SELECT {varied} FROM {source}").fetchall()  # noqa: S608
-    given = zip(columns, found, values, strict=True)
+    given = zip(columns, value, values, strict=True)
     return {column: int(records) for column, records, many in given if records and many > 1}
 
 

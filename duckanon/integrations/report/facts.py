@@ -90,23 +90,27 @@ class Facts:
         return sorted(found, key=lambda point: not point.look)
 
     def _budget_points(self) -> list[Point]:
-        found = []
+        budget_points = []
         if not self.policies:
-            found.append(Point(True, _("No table is protected: no budget limits what is released with noise.")))
-        found += [_budget(one) for one in self.budgets]
+            budget_points.append(Point(True, _("No table is protected: no budget limits what is released with noise.")))
+        budget_points += [_budget(budget) for budget in self.budgets]
         for whose, spent, charges in self.unlimited:
             text = ngettext(
                 "{name} has no budget: {n} charge of epsilon {spent} in all.",
                 "{name} has no budget: {n} charges of epsilon {spent} in all.",
                 charges,
             )
-            found.append(Point(True, text.format(name=whose, n=number(charges), spent=exact(spent))))
-        return found
+            budget_points.append(Point(True, text.format(name=whose, n=number(charges), spent=exact(spent))))
+        return budget_points
 
     def _publication_points(self) -> list[Point]:
         """Publications made after the records had changed: they were audited alone, not together with earlier ones."""
         text = _("{name} was published although the records had changed: differences are not audited.")
-        return [Point(True, text.format(name=one["name"])) for one in self.publications if one["changes_accepted"]]
+        return [
+            Point(True, text.format(name=publication["name"]))
+            for publication in self.publications
+            if publication["changes_accepted"]
+        ]
 
     def _open_points(self) -> list[Point]:
         """Tables of the file that nothing protects."""
@@ -123,8 +127,8 @@ class Facts:
         return [Point(True, text.format(tables=names))]
 
     def _release_points(self) -> list[Point]:
-        found = [point for one in self.assessment.released for point in _released(one)]
-        return found + [Point(bool(one.apart), one.sentences) for one in self.assessment.together]
+        points = [point for one in self.assessment.released for point in _released(one)]
+        return points + [Point(bool(one.apart), one.sentences) for one in self.assessment.together]
 
     def _share_points(self) -> list[Point]:
         return [_shares(share) for share in self.assessment.shares]
@@ -150,70 +154,70 @@ def _budget(one: dict[str, Any]) -> Point:
     return Point(Fraction(spent) > Fraction(whole), f"{told}: {words}." if words else f"{told}.")
 
 
-def _released(one: Released) -> list[Point]:
-    found = [_smallest(one)]
-    if one.origin.owner is not None:
+def _released(released: Released) -> list[Point]:
+    found = [_smallest(released)]
+    if released.origin.owner is not None:
         text = _(
             "{table}: k counts records. By its policy the unit is {unit}, which the copy does not hold: whether k "
             "holds for it follows from its call alone (unit := '{unit}')."
         )
-        found.append(Point(True, text.format(table=one.table, unit=one.origin.owner)))
-    found += [Point(True, f"{one.table}: {link}") for link in one.copied.links]
-    if one.agreed:
-        found.append(Point(True, _given_away(one)))
-    if one.copied.near_unique:
+        found.append(Point(True, text.format(table=released.table, unit=released.origin.owner)))
+    found += [Point(True, f"{released.table}: {link}") for link in released.copied.links]
+    if released.agreed:
+        found.append(Point(True, _given_away(released)))
+    if released.copied.near_unique:
         text = _("{table}: almost every record has a value of its own in {columns}.")
-        found.append(Point(True, text.format(table=one.table, columns=", ".join(one.copied.near_unique))))
+        found.append(Point(True, text.format(table=released.table, columns=", ".join(released.copied.near_unique))))
     return found
 
 
-def _smallest(one: Released) -> Point:
+def _smallest(released: Released) -> Point:
     """How many look alike at least."""
-    k, unit = one.figures["k"], one.origin.unit
-    values = {"table": one.table, "unit": unit, "units": number(one.figures["units"]), "k": number(k)}
+    k, unit = released.figures["k"], released.origin.unit
+    values = {"table": released.table, "unit": unit, "units": number(released.figures["units"]), "k": number(k)}
     if k == 1 and unit is None:
         text = counted(
             "k is 1. {n} record can be told from all others.",
             "k is 1. {n} records can be told from all others.",
-            one.figures["singletons"],
+            released.figures["singletons"],
         )
-        return Point(True, f"{one.table}: {text}")
+        return Point(True, f"{released.table}: {text}")
     if k == 1:
         text = _("{table}: k is 1. {alone} of {units} values of {unit} can be told from all others.")
-        return Point(True, text.format(alone=number(one.figures["units_alone"]), **values))
+        return Point(True, text.format(alone=number(released.figures["units_alone"]), **values))
     if unit is None:
         text = (
             _("{table}: each record, taken by itself, looks like {others} others or more (k = {k}).")
-            if one.copied.links
+            if released.copied.links
             else _("{table}: each record looks like {others} others or more (k = {k}).")
         )
         return Point(False, text.format(others=number(k - 1), **values))
     text = (
         _("{table}: each class, taken by itself, has records of {k} or more of {units} values of {unit}.")
-        if one.copied.links
+        if released.copied.links
         else _("{table}: each class has records of {k} or more of {units} values of {unit}.")
     )
     return Point(False, text.format(**values))
 
 
-def _given_away(one: Released) -> str:
+def _given_away(released: Released) -> str:
     """The columns on whose values whole classes agree."""
     columns = [
         ngettext("{column} of {n} record", "{column} of {n} records", records).format(column=column, n=number(records))
-        for column, records in one.agreed.items()
+        for column, records in released.agreed.items()
     ]
     text = _("{table} gives away {columns}: in their classes all that have a value agree on it.")
-    told = text.format(table=one.table, columns=", ".join(columns))
-    return told if one.sensitive else f"{told} {_('Name with --sensitive the columns that must stay unknown.')}"
+    told = text.format(table=released.table, columns=", ".join(columns))
+    return told if released.sensitive else f"{told} {_('Name with --sensitive the columns that must stay unknown.')}"
 
 
-def _shares(one: Conditional) -> Point:
-    small, rows = one.figures["disclosed_small_cells"], one.figures["disclosed_rows"]
+def _shares(conditional: Conditional) -> Point:
+    small, rows = conditional.figures["disclosed_small_cells"], conditional.figures["disclosed_rows"]
     if not small and not rows:
         text = _("{table}: no count above zero follows exactly from the shares.")
-        return Point(False, text.format(table=one.label))
+        return Point(False, text.format(table=conditional.label))
     text = _("{table}: the shares give away the counts of {rows}, and {small}.").format(
-        table=one.label,
+        table=conditional.label,
         rows=counted("{n} row", "{n} rows", rows),
         small=counted("{n} small count", "{n} small counts", small),
     )

@@ -40,7 +40,7 @@ class Origin:
         if source is None:
             return cls(call, unit)
         owner = privacy_unit(con, source)
-        rows = [_rows(con, one) for one in (source, name)]
+        rows = [_rows(con, text) for text in (source, name)]
         return cls(call, unit, owner if unit is None else None, label, rows[0] - rows[1])
 
 

@@ -57,7 +57,7 @@ def _told() -> dict[str, Any]:
 
 def _releases(facts: Facts) -> list[tuple[str, str]]:
     """Every release that was judged, by name, with what it is in words."""
-    found = facts.assessment
+    assessment = facts.assessment
     copies = [
         (
             one.table,
@@ -65,12 +65,13 @@ def _releases(facts: Facts) -> list[tuple[str, str]]:
                 records=number(one.figures["records"]), columns=", ".join(one.qi), k=number(one.figures["k"])
             ),
         )
-        for one in found.released
+        for one in assessment.released
     ]
     shares = [
-        (one.label, _("shares of {records} records").format(records=number(one.figures["n"]))) for one in found.shares
+        (one.label, _("shares of {records} records").format(records=number(one.figures["n"])))
+        for one in assessment.shares
     ]
-    return [*copies, *shares, *((one.table, one.what) for one in found.noisy)]
+    return [*copies, *shares, *((one.table, one.what) for one in assessment.noisy)]
 
 
 def _risk() -> dict[str, str]:
@@ -135,32 +136,32 @@ def _verdicts() -> dict[str, str]:
 
 def _publication(one: Mapping[str, Any]) -> str:
     """What was published, and how far it was rounded or changed."""
-    told = _kinds()[one["kind"]]
+    kind = _kinds()[one["kind"]]
     if one["variables"]:
-        told += _(" by {columns}").format(columns=", ".join(one["variables"]))
+        kind += _(" by {columns}").format(columns=", ".join(one["variables"]))
     if one["given"]:
-        told += _(" within {columns}").format(columns=", ".join(one["given"]))
+        kind += _(" within {columns}").format(columns=", ".join(one["given"]))
     if one["digits"] is not None:
-        told += counted(", to {n} decimal", ", to {n} decimals", one["digits"])
+        kind += counted(", to {n} decimal", ", to {n} decimals", one["digits"])
     if one["base"] is not None:
-        told += _(", to multiples of {base}").format(base=number(one["base"]))
+        kind += _(", to multiples of {base}").format(base=number(one["base"]))
     if one["perturbation"] is not None:
-        told += _(", perturbed with {table}").format(table=one["perturbation"])
+        kind += _(", perturbed with {table}").format(table=one["perturbation"])
     if one["width"] > 1:
-        told += _(", every count of few units open by {width}").format(width=number(one["width"]))
-    return told + (_("; withdrawn, and what was read is known") if one["withdrawn"] else "")
+        kind += _(", every count of few units open by {width}").format(width=number(one["width"]))
+    return kind + (_("; withdrawn, and what was read is known") if one["withdrawn"] else "")
 
 
-def _released(one: Released) -> str:
+def _released(released: Released) -> str:
     """By which columns a copy was judged, and what else it has."""
     told = [
-        _("by {columns}").format(columns=", ".join(one.qi)),
-        _("sensitive: {columns}").format(columns=", ".join(one.sensitive))
-        if one.sensitive
+        _("by {columns}").format(columns=", ".join(released.qi)),
+        _("sensitive: {columns}").format(columns=", ".join(released.sensitive))
+        if released.sensitive
         else _("no sensitive column was named, so l and t are not told"),
-        one.found,
-        _("copied as they are: {columns}").format(columns=", ".join(one.copied.names))
-        if one.copied.names
+        released.found,
+        _("copied as they are: {columns}").format(columns=", ".join(released.copied.names))
+        if released.copied.names
         else _("no column is copied as it is"),
     ]
-    return f"{one.table}: {'; '.join(told)}."
+    return f"{released.table}: {'; '.join(told)}."

@@ -38,7 +38,7 @@ def table_requests(
 
     of_shares: rows, cols, count, p, n and digits, by name. Raises InvalidInput where options are missing or left over.
     """
-    released, qi, shares = ([*(one or ())] for one in (released, qi, shares))
+    released, qi, shares = ([*(texts or ())] for texts in (released, qi, shares))
     if len(released) != len(qi):
         raise InvalidInput("Each --released needs its own --qi: --released patients --qi age_lo,age_hi.")
     given = {name: [*(values or ())] for name, values in of_shares.items()}

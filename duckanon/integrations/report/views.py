@@ -28,15 +28,15 @@ def views(path: Path) -> Views:
     """Audit the views and table macros of the database, which is opened for reading only."""
     try:
         read = corpus([path])
-        found = audit(read)
+        audit_findings = audit(read)
         # Shares of unprotected tables are of interest, too.
         everywhere = audit(replace(read, protected=frozenset()))
     except InvalidInput as error:
         return Views(problem=str(error))
-    unsafe = [one for one in found if one.verdict is Verdict.UNSAFE]
+    unsafe = [finding for finding in audit_findings if finding.verdict is Verdict.UNSAFE]
     shares = [
-        (one.object, one.advice.removeprefix(_CALL).removesuffix(")"))
-        for one in everywhere
-        if one.advice.startswith(_CALL)
+        (finding.object, finding.advice.removeprefix(_CALL).removesuffix(")"))
+        for finding in everywhere
+        if finding.advice.startswith(_CALL)
     ]
     return Views(unsafe, list(dict.fromkeys(shares)))

@@ -34,9 +34,9 @@ __all__ = [
 def _function(name: str) -> Callable[..., DataFrame]:
     """The function of that name, with the specification's arguments and summary."""
 
-    def on_spark(*given: Any, **named: Any) -> DataFrame:
+    def on_spark(*arguments: Any, **named: Any) -> DataFrame:
         with driver.connection() as con:
-            call = Call.read(con, name, given, named)
+            call = Call.read(con, name, arguments, named)
             return FUNCTIONS[name].answer(call, FUNCTIONS[name].check(call))
 
     on_spark.__name__ = on_spark.__qualname__ = name

@@ -58,7 +58,7 @@ def check_k_anonymize(call: Call) -> KAnonymize:
 def _check_compared(call: Call, request: KAnonymize) -> None:
     """Check that Spark can compare the rows of a DataFrame. Raises InvalidInput if not."""
     for field in call.schemas["tbl"].fields:
-        if _holds(field.dataType, _NOT_COMPARED) and field.name.lower() not in {one.lower() for one in request.drop}:
+        if _holds(field.dataType, _NOT_COMPARED) and field.name.lower() not in {text.lower() for text in request.drop}:
             raise InvalidInput(
                 f'Column "{field.name}" holds a map, a variant or an interval, by which Spark compares '
                 "no rows: drop it, or cast it."
@@ -72,7 +72,7 @@ def _holds(kind: spark_types.DataType, wanted: tuple[type, ...]) -> bool:
         inner = [kind.elementType]
     elif isinstance(kind, spark_types.StructType):
         inner = [field.dataType for field in kind.fields]
-    return isinstance(kind, wanted) or any(_holds(one, wanted) for one in inner)
+    return isinstance(kind, wanted) or any(_holds(value, wanted) for value in inner)
 
 
 def k_anonymize(call: Call, request: KAnonymize) -> DataFrame:
@@ -153,6 +153,6 @@ def _staged(table: DataFrame, request: KAnonymize) -> spark_types.StructType:
     for name, cell in zip(request.qi, request.cells, strict=True):
         kind = kinds[name.lower()]
         wanted = spark_types.ArrayType(kind) if len(cell.names) == 1 else kind
-        cells += [spark_types.StructField(one, wanted) for one in cell.names]
+        cells += [spark_types.StructField(name, wanted) for name in cell.names]
     kept = spark_types.StructField(KEPT, spark_types.BooleanType())
     return spark_types.StructType([*cells, kept, *table.schema.fields])

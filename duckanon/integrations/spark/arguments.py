@@ -24,14 +24,14 @@ OWN: Mapping[str, Sequence[str]] = {
 
 def signature(function: str) -> inspect.Signature:
     """The function's signature: the arguments of the specification, with Python's None for SQL's NULL."""
-    given = functions()[function].arguments
+    arguments = functions()[function].arguments
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    told = [
-        inspect.Parameter(one.name, kind, default=inspect.Parameter.empty if one.default is None else None)
-        for one in given
+    parameters = [
+        inspect.Parameter(argument.name, kind, default=inspect.Parameter.empty if argument.default is None else None)
+        for argument in arguments
     ]
     own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OWN.get(function, ())]
-    return inspect.Signature([*told, *own])
+    return inspect.Signature([*parameters, *own])
 
 
 def bound(function: str, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,14 +56,14 @@ def bound(function: str, given: Sequence[Any], named: Mapping[str, Any]) -> dict
 def tables(function: str, found: dict[str, Any]) -> dict[str, DataFrame]:
     """The DataFrames of a call, which are replaced in `found` by the names that errors call them."""
     taken = {}
-    for one in functions()[function].arguments:
-        value = found.get(one.name)
-        if not one.table or value is None:
+    for argument in functions()[function].arguments:
+        value = found.get(argument.name)
+        if not argument.table or value is None:
             continue
         if not isinstance(value, DataFrame):
-            raise InvalidInput(f"{one.name} must be a DataFrame, as in spark.table('people').")
-        taken[one.name] = value
-        found[one.name] = TABLE if one.name == "tbl" else one.name
+            raise InvalidInput(f"{argument.name} must be a DataFrame, as in spark.table('people').")
+        taken[argument.name] = value
+        found[argument.name] = TABLE if argument.name == "tbl" else argument.name
     return taken
 
 
@@ -72,12 +72,12 @@ def complete(con: duckdb.DuckDBPyConnection, function: str, found: Mapping[str, 
     return {argument.name: _value(con, argument, found) for argument in functions()[function].arguments}
 
 
-def _value(con: duckdb.DuckDBPyConnection, one: Argument, found: Mapping[str, Any]) -> Any:
-    if found.get(one.name) is not None:
-        return plain(found[one.name])
-    if one.default is None:
+def _value(con: duckdb.DuckDBPyConnection, argument: Argument, found: Mapping[str, Any]) -> Any:
+    if found.get(argument.name) is not None:
+        return plain(found[argument.name])
+    if argument.default is None:
         return None
-    ((value,),) = con.execute(f"SELECT {one.default}").fetchall()
+    ((value,),) = con.execute(f"SELECT {argument.default}").fetchall()
     return value
 
 

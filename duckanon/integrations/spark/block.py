@@ -76,16 +76,19 @@ class Task:
         from duckanon.engines.kanon.control import Control
         from duckanon.engines.kanon.private_classes import private_classes
 
-        found = private_classes(
+        settled = private_classes(
             self.scale.records([block[name].combine_chunks() for name in self.scale.ends]),
             replace(self.wanted, suppress=Fraction(self.dropped[number], len(block))),
             self.method,
             content=hashes,
             control=Control(1, seconds=self.seconds, options=self.options, table=self.scale.rows),
-            sensitive=[self._sensitive(block[name].combine_chunks(), one) for name, one in self.sensitive.items()],
+            sensitive=[
+                self._sensitive(block[name].combine_chunks(), distribution)
+                for name, distribution in self.sensitive.items()
+            ],
             subjects=None if self.unit is None else unit_codes(block[self.unit].combine_chunks()),
         )
-        return found.labels
+        return settled.labels
 
     def _sensitive(self, values: pa.Array, whole: Distribution) -> Sensitive:
         """A sensitive column as the engine takes it. A block that is the whole table says so by its own counts."""

@@ -35,11 +35,11 @@ class Call:
     @staticmethod
     def read(con: duckdb.DuckDBPyConnection, function: str, given: Sequence[Any], named: Mapping[str, Any]) -> Call:
         """Raises InvalidInput for arguments that do not fit the function's signature."""
-        found = arguments.bound(function, given, named)
-        own = {name: found.pop(name) for name in arguments.OWN.get(function, ()) if name in found}
-        tables = arguments.tables(function, found)
+        bound = arguments.bound(function, given, named)
+        own = {name: bound.pop(name) for name in arguments.OWN.get(function, ()) if name in bound}
+        tables = arguments.tables(function, bound)
         schemas = {name: table.schema for name, table in tables.items()}
-        return Call(con, arguments.complete(con, function, found), schemas, tables, own)
+        return Call(con, arguments.complete(con, function, bound), schemas, tables, own)
 
     @property
     def table(self) -> DataFrame:

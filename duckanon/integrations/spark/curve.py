@@ -45,8 +45,8 @@ def bars(table: DataFrame, most: int) -> list[Bar]:
         if not large:
             break
         counted = _counted(table, large, depth)
-        large = [one.digits for one in counted if one.count > most and depth < _DIGITS]
-        found += [one for one in counted if one.count <= most or depth == _DIGITS]
+        large = [bar.digits for bar in counted if bar.count > most and depth < _DIGITS]
+        found += [bar for bar in counted if bar.count <= most or depth == _DIGITS]
     return sorted(found)
 
 
@@ -99,7 +99,7 @@ class Cuts:
         """
         sizes, free, gone = self.sizes, np.ones(len(self.ends), np.bool_), list[int]()
         for block in sorted(blocks):
-            near = [one for one in (block - 1, block + 1) if 0 <= one < len(free) and free[one]]
+            near = [number for number in (block - 1, block + 1) if 0 <= number < len(free) and free[number]]
             if free[block] and near:
                 other = min(near, key=lambda one: sizes[one])
                 free[[block, other]] = False
@@ -131,9 +131,9 @@ def cuts(histogram: list[Bar], size: int) -> Cuts:
 def numbers(upper: Words, lower: Words, at: Cuts) -> npt.NDArray[np.int64]:
     """The block of each place, whose halves are `upper` and `lower`, shape (n,)."""
     first, last = np.searchsorted(at.upper, upper, side="left"), np.searchsorted(at.upper, upper, side="right")
-    found = last.astype(np.int64)
+    values = last.astype(np.int64)
     for start in np.unique(first[first < last]):
         here = np.flatnonzero((first == start) & (last > start))
         end = last[here[0]]
-        found[here] = start + np.searchsorted(at.lower[start:end], lower[here], side="right")
-    return found
+        values[here] = start + np.searchsorted(at.lower[start:end], lower[here], side="right")
+    return values

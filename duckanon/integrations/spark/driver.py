@@ -30,9 +30,9 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def described(con: duckdb.DuckDBPyConnection, schema: pa.Schema) -> tuple[list[str], list[str]]:
     """The names of columns, and what DuckDB calls their types."""
     con.register("duckanon.described", schema.empty_table())
-    found = con.execute('DESCRIBE FROM "duckanon.described"').fetchall()
+    rows = con.execute('DESCRIBE FROM "duckanon.described"').fetchall()
     con.unregister("duckanon.described")
-    return [name for name, *_ in found], [kind for _, kind, *_ in found]
+    return [name for name, *_ in rows], [kind for _, kind, *_ in rows]
 
 
 def run(con: duckdb.DuckDBPyConnection, query: str) -> pa.Table:

@@ -38,15 +38,15 @@ class Facts:
         unit = None if request.criteria.unit is None else column(table, request.criteria.unit)
         qi = [own_name(table, name) for name in request.qi]
         sets = frozenset(own_name(table, name) for name in request.categorical)
-        found: list[Column] = [F.count(F.lit(1)).alias("rows"), F.sum(content(table)).alias("content")]
+        columns: list[Column] = [F.count(F.lit(1)).alias("rows"), F.sum(content(table)).alias("content")]
         for i, name in enumerate(qi):
             value = F.col(quoted(name))
-            found += (
+            columns += (
                 [F.sort_array(F.collect_set(value)).alias(f"s{i}")]
                 if name in sets
                 else [F.min(value).alias(f"l{i}"), F.max(value).alias(f"h{i}")]
             )
-        row = table.agg(*found).toArrow().combine_chunks()
+        row = table.agg(*columns).toArrow().combine_chunks()
         rows = row["rows"][0].as_py()
         check_k(request.k, rows)
         scale = Scale(_ends(row, qi, sets), sets, request.weights, rows)

@@ -109,8 +109,8 @@ def metric_perturb(call: Call, request: MetricPerturb) -> DataFrame:
 def _kind(call: Call, request: MetricPerturb) -> pa.DataType:
     """The type of the records' names. Raises InvalidInput if that of the mechanism's secrets is another."""
     wanted = arrow_schema(call.table.select(column(call.table, request.id)).schema).types[0]
-    given = arrow_schema(call.tables["mechanism"].select("secret").schema).types[0]
-    if wanted != given and not (pa.types.is_integer(wanted) and pa.types.is_integer(given)):
+    kind = arrow_schema(call.tables["mechanism"].select("secret").schema).types[0]
+    if wanted != kind and not (pa.types.is_integer(wanted) and pa.types.is_integer(kind)):
         raise InvalidInput(
             f"Column \"{request.id}\" has another type than the mechanism's secret: cast one of them to the other's."
         )

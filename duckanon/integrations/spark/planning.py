@@ -98,22 +98,24 @@ def _check(facts: Facts, request: KAnonymize, cuts: Cuts) -> None:
     from duckanon.engines.kanon.criteria.privacy_criteria import Counted, check_table
 
     wanted = request.criteria.engine_criteria(request.k)
-    for one in facts.sensitive.values():
-        check_table(Counted(one.counts, one.counts, one.ordered), wanted, int(cuts.sizes.max()))
+    for distribution in facts.sensitive.values():
+        check_table(
+            Counted(distribution.counts, distribution.counts, distribution.ordered), wanted, int(cuts.sizes.max())
+        )
 
 
 def _failing(placed: DataFrame, request: KAnonymize, facts: Facts, cuts: Cuts) -> set[int]:
     """The blocks whose records together fail a criterion."""
     blocks, criteria = numbered(placed, cuts), request.criteria
     unit = None if criteria.unit is None else column(placed, criteria.unit)
-    found = set[int]()
+    numbers = set[int]()
     if unit is not None:
         units = blocks.groupBy(NUMBER).agg(F.count_distinct(unit).alias("units"))
-        found |= {row[0] for row in units.where(F.col("units") < request.k).collect()}
+        numbers |= {row[0] for row in units.where(F.col("units") < request.k).collect()}
     wanted = criteria.engine_criteria(request.k)
     for name, whole in facts.sensitive.items():
-        found |= _unlike(blocks, column(placed, name), unit, whole, wanted)
-    return found
+        numbers |= _unlike(blocks, column(placed, name), unit, whole, wanted)
+    return numbers
 
 
 def _unlike(

@@ -38,8 +38,8 @@ def check_k_report(call: Call) -> KReport:
     ours = dict(zip(map(str.lower, names), types, strict=True))
     theirs = dict(zip(map(str.lower, people), kinds, strict=True))
     for name in (*request.qi, *unit) if theirs else ():
-        one, other = ours[name.lower()], theirs[name.lower()]
-        if one != other and not (is_number(one) and is_number(other)):
+        text, other = ours[name.lower()], theirs[name.lower()]
+        if text != other and not (is_number(text) and is_number(other)):
             raise InvalidInput(
                 f'Column "{name}" has one type in {request.tbl} and another in {request.population.table}: '
                 "cast one of them."

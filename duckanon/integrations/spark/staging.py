@@ -18,15 +18,15 @@ from duckanon.errors import DuckanonError, InvalidInput
 _FAILURES = (PySparkException, Py4JJavaError)
 
 
-def folder(given: object) -> str | None:
+def folder(value: object) -> str | None:
     """The argument `staging`, checked."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise InvalidInput(
             "staging must be the path of a folder that does not exist yet, as in staging='s3://b/run-1'."
         )
-    return os.fspath(given)
+    return os.fspath(value)
 
 
 @contextmanager
@@ -54,8 +54,8 @@ def claimed(spark: SparkSession, path: str | None) -> Iterator[None]:
 
 def missing_package(text: str) -> str | None:
     """The Python package that is not there, by the text of Spark's error; None if the error is another."""
-    found = _MISSING.search(text)
-    return None if found is None else (found["module"] or found["package"]).lower()
+    match = _MISSING.search(text)
+    return None if match is None else (match["module"] or match["package"]).lower()
 
 
 # What a worker says, and what PySpark itself says of packages that it needs (PACKAGE_NOT_INSTALLED).

@@ -43,39 +43,41 @@ class _Analysed(AnalyzeResult):
     table: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
 
-def _analysed(name: str, given: tuple[AnalyzeArgument, ...], named: Mapping[str, AnalyzeArgument]) -> _Analysed:
+def _analysed(
+    name: str, analyze_arguments: tuple[AnalyzeArgument, ...], named: Mapping[str, AnalyzeArgument]
+) -> _Analysed:
     """The answer's columns. Spark asks for them before any row is read."""
     if not FUNCTIONS[name].in_sql:
         raise InvalidInput(
             f"{name} draws noise, and Spark may run a task of its SQL twice: call duckanon.integrations.spark.{name} "
             "on a DataFrame, and make its answer a view."
         )
-    found = arguments.bound(name, given, named)
-    if not found["tbl"].isTable:
+    bound = arguments.bound(name, analyze_arguments, named)
+    if not bound["tbl"].isTable:
         raise InvalidInput("tbl must be a table, as in tbl => TABLE(people).")
-    schema = found.pop("tbl").dataType
-    values = {one: _constant(name, one, value) for one, value in found.items()}
+    schema = bound.pop("tbl").dataType
+    values = {text: _constant(name, text, value) for text, value in bound.items()}
     kinds = arrow_schema(schema)
     with driver.connection() as con:
         call = Call(con, arguments.complete(con, name, {"tbl": arguments.TABLE, **values}), {"tbl": schema})
         FUNCTIONS[name].check(call)
-        text = written(name, arguments.TABLE, **{one: value for one, value in values.items() if value is not None})
+        text = written(name, arguments.TABLE, **{text: value for text, value in values.items() if value is not None})
         con.register(arguments.TABLE, kinds.empty_table())
         columns = driver.answer_columns(con, text)
     return _Analysed(spark_schema(columns, schema), withSinglePartition=True, call=text, table=kinds)
 
 
-def _constant(function: str, name: str, given: AnalyzeArgument) -> Any:
+def _constant(function: str, name: str, analyze_argument: AnalyzeArgument) -> Any:
     """An argument's value. Raises InvalidInput for a second table, and for what is no constant."""
     if name in arguments.OWN.get(function, ()):
         raise InvalidInput(f"{name} is an argument of duckanon.integrations.spark.{function}: leave it out of SQL.")
-    if given.isTable or name in functions()[function].tables:
+    if analyze_argument.isTable or name in functions()[function].tables:
         raise InvalidInput(
             f"In Spark's SQL {function} takes one table: for {name} call duckanon.integrations.spark.{function}."
         )
-    if not given.isConstantExpression:
+    if not analyze_argument.isConstantExpression:
         raise InvalidInput(f"{name} must be a constant.")
-    return arguments.plain(given.value)
+    return arguments.plain(analyze_argument.value)
 
 
 def _table_function(name: str) -> type:
@@ -83,8 +85,8 @@ def _table_function(name: str) -> type:
 
     class TableFunction:
         @staticmethod
-        def analyze(*given: AnalyzeArgument, **named: AnalyzeArgument) -> AnalyzeResult:
-            return _analysed(name, given, named)
+        def analyze(*analyze_argument: AnalyzeArgument, **named: AnalyzeArgument) -> AnalyzeResult:
+            return _analysed(name, analyze_argument, named)
 
         def __init__(self, analysed: _Analysed) -> None:
             self._rows = _Rows(analysed)

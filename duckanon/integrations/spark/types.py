@@ -21,11 +21,11 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
     A type that Arrow does not know stands as a list of NULL, which no role of a column allows. Raises InvalidInput for
     two columns whose names differ in case only, which DuckDB does not tell apart.
     """
-    seen: set[str] = set()
+    names: set[str] = set()
     for field in schema.fields:
-        if field.name.lower() in seen:
+        if field.name.lower() in names:
             raise InvalidInput(f'There are two columns "{field.name}": names that differ in case only are one name.')
-        seen.add(field.name.lower())
+        names.add(field.name.lower())
     return pa.schema([(field.name, _arrow(field.dataType)) for field in schema.fields])
 
 
@@ -42,5 +42,5 @@ def spark_schema(schema: pa.Schema, kept: spark.StructType | None = None) -> spa
     return spark.StructType([own.get(one.name) or _field(one) for one in schema])
 
 
-def _field(one: pa.Field) -> spark.StructField:
-    return spark.StructField(one.name, from_arrow_type(one.type, prefer_timestamp_ntz=True))
+def _field(field: pa.Field) -> spark.StructField:
+    return spark.StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True))

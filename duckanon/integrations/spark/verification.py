@@ -15,15 +15,15 @@ from duckanon.integrations.spark.report import worst
 KEPT = "_dk_kept"
 
 
-def verify(made: DataFrame, columns: list[str], request: KAnonymize, facts: Facts) -> None:
+def verify(data_frame: DataFrame, columns: list[str], request: KAnonymize, facts: Facts) -> None:
     """Check the records `made`: raises an error, and nothing is released. columns: of the table that was read."""
     shown = [quoted(name) for cell in request.cells for name in cell.names]
-    unit = None if request.criteria.unit is None else column(made, request.criteria.unit)
-    classes = made.groupBy(KEPT, *shown).agg(
+    unit = None if request.criteria.unit is None else column(data_frame, request.criteria.unit)
+    classes = data_frame.groupBy(KEPT, *shown).agg(
         F.count(F.lit(1)).alias("rows"),
         (F.count(F.lit(1)) if unit is None else F.count_distinct(unit)).alias("size"),
         F.sum(F.xxhash64(*map(quoted, columns)).cast(WIDE)).alias("content"),
-        F.bool_and(_inside(made, request)).alias("inside"),
+        F.bool_and(_inside(data_frame, request)).alias("inside"),
     )
     found = classes.agg(
         F.min(F.when(F.col(KEPT), F.col("size"))).alias("least"),
@@ -44,14 +44,14 @@ def verify(made: DataFrame, columns: list[str], request: KAnonymize, facts: Fact
         )
     if found["dropped"] > int(request.criteria.max_suppression * facts.scale.rows):
         raise DuckanonError("k_anonymize dropped too many records: this is a bug in duckanon, nothing was released.")
-    _verify_sensitive(made.where(KEPT), shown, unit, request)
+    _verify_sensitive(data_frame.where(KEPT), shown, unit, request)
 
 
-def _inside(made: DataFrame, request: KAnonymize) -> Column:
+def _inside(data_frame: DataFrame, request: KAnonymize) -> Column:
     """Whether a record's values lie in its cells."""
     inside = F.lit(True)
     for name, cell in zip(request.qi, request.cells, strict=True):
-        value, ends = column(made, name), [F.col(quoted(one)) for one in cell.names]
+        value, ends = column(data_frame, name), [F.col(quoted(name)) for name in cell.names]
         held = F.array_contains(ends[0], value) if len(ends) == 1 else value.between(*ends)
         empty = ends[0].isNull() & ends[-1].isNull()
         inside &= F.coalesce(empty | held, F.lit(False))
@@ -62,7 +62,7 @@ def _verify_sensitive(kept: DataFrame, shown: list[str], unit: Column | None, re
     for name in request.criteria.sensitive:
         measures = worst(
             kept,
-            [F.col(one) for one in shown],
+            [F.col(text) for text in shown],
             (name, column(kept, name)),
             unit,
             request.criteria.least,

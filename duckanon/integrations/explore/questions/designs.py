@@ -123,7 +123,7 @@ class Bounds:
         )
         share = f"SELECT *, n / sum(n) OVER (PARTITION BY r) AS share FROM {_BOUNDS}"  # noqa: S608
         cells = run.rows(f"SELECT r, c, n, low, high, d, share FROM ({share}) {shown}")  # noqa: S608 - texts are quoted
-        at_row, at_column = ({tuple(one): i for i, one in enumerate(part)} for part in (down, right))
+        at_row, at_column = ({tuple(values): i for i, values in enumerate(part)} for part in (down, right))
         return {
             "rows": down,
             "cols": right,
@@ -138,12 +138,12 @@ class Bounds:
 
 def _key(columns: Sequence[Column]) -> str:
     """The values of columns, as a list of texts."""
-    return "[" + ", ".join(f"{identifier(one.name)}::VARCHAR" for one in columns) + "]"
+    return "[" + ", ".join(f"{identifier(column.name)}::VARCHAR" for column in columns) + "]"
 
 
 def _listed(run: Running, key: str, order: str, most: int) -> list[list[Any]]:
-    found = run.rows(f"SELECT {key} FROM {_BOUNDS} GROUP BY {key} ORDER BY {order}, {key} LIMIT {most}")  # noqa: S608
-    return [one for (one,) in found]
+    rows = run.rows(f"SELECT {key} FROM {_BOUNDS} GROUP BY {key} ORDER BY {order}, {key} LIMIT {most}")  # noqa: S608
+    return [value for (value,) in rows]
 
 
 def _order(values: Sequence[str | None]) -> list[tuple[bool, float, str]]:
@@ -160,5 +160,5 @@ def _order(values: Sequence[str | None]) -> list[tuple[bool, float, str]]:
 
 def _lists(keys: Sequence[Sequence[str | None]]) -> str:
     """Lists of texts, as SQL."""
-    written = ("[" + ", ".join("NULL" if one is None else literal(one) for one in key) + "]" for key in keys)
+    written = ("[" + ", ".join("NULL" if text is None else literal(text) for text in key) + "]" for key in keys)
     return "[" + ", ".join(written) + "]::VARCHAR[][]"

@@ -68,7 +68,7 @@ class Generalised:
         """The arguments that k_anonymize and k_compare share, by name; None where they are left out."""
         is_conditioned = self.l is not None or self.t is not None
         return {
-            "categorical": [one.name for one in self.qi if one.is_text],
+            "categorical": [column.name for column in self.qi if column.is_text],
             "bands": dict(self.bands),
             "sensitive": names(self.sensitive) if is_conditioned else [],
             "l": self.l,
@@ -176,23 +176,25 @@ class Preview(_AtOneK):
             f"CREATE OR REPLACE TEMP TABLE {_BEFORE} AS SELECT *, row_number() OVER () AS {identifier(_NUMBER)} "  # noqa: S608
             f"FROM {self.asked.table.sql}"
         )
-        policy = next((one for one in run.records("FROM policies()") if one["tbl"] == self.asked.table.label), None)
+        policy = next(
+            (record for record in run.records("FROM policies()") if record["tbl"] == self.asked.table.label), None
+        )
         unit = policy["privacy_unit"] if policy else None
         if unit is not None and unit.lower() not in {column.name.lower() for column in self.asked.table.columns}:
             raise InvalidInput(
                 f"The privacy unit of {self.asked.table.label} is in another table, and rows are shown with units of "
                 "their own only: make the copy with k_anonymize in SQL, which looks the owners up."
             )
-        made = self.asked.anonymize(self.k, of=_BEFORE, unit=unit)
-        run.rows(f"CREATE OR REPLACE TEMP TABLE {_AFTER} AS {made}")
+        query = self.asked.anonymize(self.k, of=_BEFORE, unit=unit)
+        run.rows(f"CREATE OR REPLACE TEMP TABLE {_AFTER} AS {query}")
 
     def _rows(self, run: Running, columns: Sequence[Column], records: int) -> list[dict[str, Any]]:
         """Rows from the whole table, evenly apart."""
         number, step = identifier(_NUMBER), max(1, records // _SHOWN_ROWS)
         some = f"WHERE {number} % {step} = 0 ORDER BY {number} LIMIT {_SHOWN_ROWS}"
-        before = {one[_NUMBER]: one for one in run.records(f"FROM {_BEFORE} {some}")}
+        before = {record[_NUMBER]: record for record in run.records(f"FROM {_BEFORE} {some}")}
         listed = ", ".join(map(str, before)) or "0"
-        after = {one[_NUMBER]: one for one in run.records(f"FROM {_AFTER} WHERE {number} IN ({listed})")}
+        after = {record[_NUMBER]: record for record in run.records(f"FROM {_AFTER} WHERE {number} IN ({listed})")}
         banded = dict(self.asked.bands)
         return [
             {
@@ -205,16 +207,16 @@ class Preview(_AtOneK):
         ]
 
     def _shares(self, run: Running) -> list[dict[str, Any]]:
-        found = []
-        for one in self.asked.sensitive:
+        shares = []
+        for column in self.asked.sensitive:
             ((most, alike),) = run.rows(
                 "SELECT max(most), count(*) FILTER (most = 1) FROM ("  # noqa: S608 - names of the catalog
                 "SELECT max(n) / sum(n) AS most FROM "
-                f"(SELECT class_id, count(*) AS n FROM {_AFTER} GROUP BY class_id, {identifier(one.name)}) "
+                f"(SELECT class_id, count(*) AS n FROM {_AFTER} GROUP BY class_id, {identifier(column.name)}) "
                 "GROUP BY class_id)"
             )
-            found.append({"column": one.name, "most": most, "alike": alike})
-        return found
+            shares.append({"column": column.name, "most": most, "alike": alike})
+        return shares
 
     def _utility(self, run: Running, columns: Sequence[Column]) -> list[dict[str, Any]]:
         described = run.records(f"DESCRIBE FROM {_AFTER}")

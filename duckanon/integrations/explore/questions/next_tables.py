@@ -24,7 +24,7 @@ class NextTables:
 
     def answer(self, run: Running) -> object:
         """Rows of next_tables, the safest and most informative first."""
-        found = run.records(
+        records = run.records(
             f"SELECT variables, given, publishable, cells, information, reason {call('next_tables', self.table.sql)}"
         )
-        return {"candidates": found, "sql": call("next_tables", self.table.sql)}
+        return {"candidates": records, "sql": call("next_tables", self.table.sql)}

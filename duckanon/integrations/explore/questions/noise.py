@@ -80,7 +80,7 @@ class Simulation:
             "in_region": in_region,
             "draws": _DRAWS,
             "margin": margin,
-            "counts": [{"count": one, "share": margin / one} for one in _COUNTS],
+            "counts": [{"count": number, "share": margin / number} for number in _COUNTS],
             "epsilon": written(self.epsilon),
         }
 

@@ -43,12 +43,12 @@ class PreparedTables:
         ways = range(1, min(self.ways, len(self.columns)) + 1)
         by = [list(each) for size in ways for each in combinations(self.columns, size)]
         asked = call("prepare", self.table.sql, by=by, epsilon=written(self.price))
-        found = run.records(asked)
-        deviations, price = [one["sd"] for one in found], found[0]["price"]
+        records = run.records(asked)
+        deviations, price = [record["sd"] for record in records], records[0]["price"]
         return {
-            "tables": [{name: one[name] for name in ("columns", "cells", "sd", "within")} for one in found],
+            "tables": [{name: record[name] for name in ("columns", "cells", "sd", "within")} for record in records],
             "price": price,
-            "remaining": found[0]["remaining"],
+            "remaining": records[0]["remaining"],
             "curve": [
                 {"price": factor * price, "sd": [deviation / sqrt(factor) for deviation in deviations]}
                 for factor in _FACTORS

@@ -153,15 +153,15 @@ def _cells(asked: Suppressing, run: Running) -> Cells:
         run.rows(f"CREATE OR REPLACE TEMP TABLE {_MADE} AS\n{query}")
         run.rows(f"COMMENT ON TABLE {_MADE} IS {literal(query)}")
     columns = 'suppressed, status, true_value, "lower", "upper"'
-    found = run.records(f"SELECT {_keys(asked)}, {columns} FROM {_MADE}")  # noqa: S608 - names of the catalog
-    return {(_key(one["row"]), _key(one["col"])): one for one in found}
+    records = run.records(f"SELECT {_keys(asked)}, {columns} FROM {_MADE}")  # noqa: S608 - names of the catalog
+    return {(_key(record["row"]), _key(record["col"])): record for record in records}
 
 
 def _is_made(query: str, run: Running) -> bool:
     """Whether the lane's connection has the answer of this query already."""
     name = literal(_MADE.strip('"'))
-    made = run.rows(f"SELECT comment FROM duckdb_tables() WHERE temporary AND table_name = {name}")  # noqa: S608
-    return made == [(query,)]
+    rows = run.rows(f"SELECT comment FROM duckdb_tables() WHERE temporary AND table_name = {name}")  # noqa: S608
+    return rows == [(query,)]
 
 
 def _nodes(columns: Sequence[Column], asked: Suppressing, run: Running) -> int:

@@ -30,8 +30,8 @@ class Tables:
 
     def answer(self, run: Running) -> object:
         """`tables` by their names in SQL, `policies` and `budgets` by the labels of tables, and `publications`."""
-        policies = {one["tbl"]: {name: one[name] for name in _SHOWN} for one in run.records("FROM policies()")}
-        budgets = {one["population"]: one for one in run.records("FROM privacy_budget()")}
+        policies = {record["tbl"]: {name: record[name] for name in _SHOWN} for record in run.records("FROM policies()")}
+        budgets = {record["population"]: record for record in run.records("FROM privacy_budget()")}
         published = run.records("SELECT name, of, kind, variables, given FROM publications() WHERE NOT withdrawn")
         return {
             "tables": [_table(table, policies, budgets) for table in self.catalog.tables.values()],
@@ -79,7 +79,7 @@ class Profile:
 
     def answer(self, run: Running) -> object:
         ((records,),) = run.rows(f"SELECT count(*) FROM {self.table.sql}")  # noqa: S608 - a name of the catalog
-        policies = [one for one in run.records("FROM policies()") if one["tbl"] == self.table.label]
+        policies = [record for record in run.records("FROM policies()") if record["tbl"] == self.table.label]
         columns: list[dict[str, Any]] = []
         for one in self.table.columns:
             nulls, distinct, alone = self._figures(run, one)
