@@ -388,8 +388,8 @@ REFUSED = [
     # Queries, patterns, collations.
     f"{NUMBER} = (SELECT count(3))", f"{NUMBER} = (SELECT unnest([3]))",
     f"{NUMBER} IN (SELECT id FROM t)",
-    f"{TEXT} LIKE 'a!%' ESCAPE '!'", f"{TEXT} LIKE {TEXT}", f"'a' LIKE {TEXT}", f"{NUMBER} LIKE '3%'",
-    f"{TEXT} LIKE ANY ('a', 'b')", f"{TEXT} SIMILAR TO 'a+'", f"regexp_matches({TEXT}, 'a')", f"{TEXT} GLOB 'a*'",
+    f"{TEXT} LIKE 'a!' ESCAPE '!'", f"{TEXT} LIKE {TEXT}", f"'a' LIKE {TEXT}", f"{NUMBER} LIKE '3%'",
+    f"{TEXT} LIKE ANY ('a', 'b')", f"{TEXT} SIMILAR TO '+'", f"regexp_matches({TEXT}, '(')", f"{TEXT} GLOB {TEXT}",
     f"{TEXT} ~ 'a'", f"{TEXT} COLLATE NOCASE = 'a'", f"{TEXT} = 'a' COLLATE NOCASE",
     # What depends on more than the record.
     f"random() < 0.5 AND {NUMBER} = 3", f"{NUMBER} = $1",
