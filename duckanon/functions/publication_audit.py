@@ -84,7 +84,7 @@ def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
             candidate,
             f"a k-anonymous table of {candidate.label} is published already ({_names(copies)}), and it is not proven "
             "that this one follows from it, so where their classes overlap few may remain. Make it with "
-            f"k_anonymize(..., within := '{copies[0].name}'), from all its rows",
+            f"k_anonymize and within := '{copies[0].name}', from all its rows",
         )
     shown = list(candidate.columns)
     for one in candidate.earlier:
@@ -172,7 +172,7 @@ def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_u
 def _refuse_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, problem: str) -> NoReturn:
     ways = ["leave variables out or make them coarser"]
     if candidate.terms.kind == "suppressed":
-        ways.append(f"suppress with n := {max(candidate.policy.small, candidate.policy.k)} or more")
+        ways.append(f"suppress with a larger n, {max(candidate.policy.small, candidate.policy.k)} at least")
     if candidate.terms.kind == "perturbed":
         ways.append("perturb with a larger max_deviation and variance")
     if candidate.terms.digits is not None and _has_half(con, candidate):

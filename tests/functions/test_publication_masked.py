@@ -74,6 +74,15 @@ def test_they_are_published_listed_and_read(people: duckdb.DuckDBPyConnection) -
     assert said(people, "unpublish('hidden')").startswith("hidden is withdrawn.")
 
 
+def test_a_table_with_too_few_suppressed_cells_needs_a_larger_n(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(
+        "UPDATE hidden SET suppressed = false, value = (SELECT count(*) FROM people p WHERE p.town = hidden.town AND "
+        "p.sex = hidden.sex) WHERE suppressed AND town <> 1"
+    ).fetchall()
+    told = refused(people, SUPPRESSED.format(name="hidden", more=""))
+    assert told.endswith("leave variables out or make them coarser, or suppress with a larger n, 3 at least.")
+
+
 def test_counts_that_undo_a_suppression_are_refused(people: duckdb.DuckDBPyConnection) -> None:
     said(people, SUPPRESSED.format(name="hidden", more=""))
     people.execute("CREATE TABLE n AS SELECT town, sex, count(*) AS n FROM people WHERE true GROUP BY ALL").fetchall()

@@ -174,9 +174,11 @@ def test_leak_8_no_second_copy_of_the_same_content(protected: duckdb.DuckDBPyCon
     call = copy(protected, "kb", 7).removesuffix(")") + ", accept_changes := true)"
     assert "is published already (ka)" in refused(protected, call)
     protected.execute("DELETE FROM persons; INSERT INTO persons FROM kept").fetchall()
-    assert refused(protected, copy(protected, "kb", 7)).startswith(
+    told = refused(protected, copy(protected, "kb", 7))
+    assert told.startswith(
         "kb is not published: a k-anonymous table of main.persons is published already (ka), and it is not proven that"
     )
+    assert told.endswith("Make it with k_anonymize and within := 'ka', from all its rows.")
     # Also once it is withdrawn; but the same content says nothing new.
     said(protected, "unpublish('ka')")
     assert refused(protected, copy(protected, "kb", 7)).startswith("kb is not published: a k-anonymous table")
