@@ -14,6 +14,7 @@ from duckanon.integrations.cli.in_options import InOptions
 from duckanon.integrations.cli.risk_tables import of_units
 from duckanon.integrations.copied_columns import ENDS, Copied
 from duckanon.integrations.data_files import DataFile, target
+from duckanon.integrations.empty_records import empty_records
 from duckanon.integrations.equal_records import equal_records
 from duckanon.integrations.results import fetch, figure
 from duckanon.integrations.terminal.output import say
@@ -51,7 +52,7 @@ def release(
         raise InvalidInput(f"{out} is the file to be anonymised: write the copy to another one.")
     file = target(out, force=force)
 
-    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None, str]:
+    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None, list[str]]:
         # For a text file only the columns that are generalised or measured need types; others stay text.
         typed = [*qi, *sensitive] if file.is_delimited else None
         source = reads.source(con, path, typed=typed, ordered=ordered(arguments))
@@ -69,10 +70,11 @@ def release(
         after = _row(con, _MEASURED)
         copied = Copied.of(con, _RELEASE, changed, [*([unit] if unit else []), *policy_units(con)])
         file.write(con, _RELEASE, DataFile.of(path).labels)
-        return before, after, copied, unit or None, equal_records(con, source)
+        warnings = [text for text in (empty_records(con, source), equal_records(con, source)) if text]
+        return before, after, copied, unit or None, warnings
 
     with Session(role="steward") as session:
-        before, after, copied, unit, equal = session.run(f"Anonymising {path.name}", work)
+        before, after, copied, unit, warnings = session.run(f"Anonymising {path.name}", work)
     if unit is None:
         size, stood = f"the smallest of {after['k']:,}", _counted(before["singletons"], "record", "records")
     else:
@@ -83,8 +85,8 @@ def release(
         if before["units"] is not None:
             stood = of_units(before["units_alone"], before["units"], unit)
     _summarise(file, before, after, copied, qi, (size, stood if before["singletons"] else ""))
-    if equal:
-        say(equal)
+    for warning in warnings:
+        say(warning)
 
 
 def _k(arguments: Mapping[str, Any]) -> int:

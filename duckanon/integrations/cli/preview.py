@@ -13,6 +13,7 @@ from rich.text import Text
 from duckanon.catalog.names import identifier, literal
 from duckanon.integrations.cli.in_options import InOptions
 from duckanon.integrations.data_files import DataFile, unfit_texts
+from duckanon.integrations.empty_records import no_value, in_words
 from duckanon.integrations.terminal.output import printable
 from duckanon.integrations.terminal.session import Session
 
@@ -58,8 +59,7 @@ def preview(path: Path, reads: InOptions) -> Table:
 def _caption(empty: int) -> str:
     if not empty:
         return _NOTE
-    text = "1 record has no value" if empty == 1 else f"{empty:,} records have no value"
-    return f"{text} in any column, and would be released as such: leave out empty lines.\n{_NOTE}"
+    return f"{in_words(empty)}\n{_NOTE}"
 
 
 def read(con: Connection, path: Path, reads: InOptions) -> tuple[int, list[Column], int]:
@@ -68,7 +68,7 @@ def read(con: Connection, path: Path, reads: InOptions) -> tuple[int, list[Colum
     source = f"system.main.query_table({literal(table)})"
     described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {source})").fetchall()  # noqa: S608 - a literal
     figures = ", ".join(f"count({identifier(name)}), count(DISTINCT {identifier(name)})" for name, _ in described)
-    nothing = " AND ".join(f"{identifier(name)} IS NULL" for name, _ in described)
+    nothing = no_value([name for name, _ in described])
     (value,) = con.execute(
         f"SELECT count(*), count(*) FILTER ({nothing}), {figures} FROM {source}"  # noqa: S608
     ).fetchall()

@@ -417,6 +417,17 @@ def test_a_coarser_release_may_be_called_as_the_earlier_one(here):
     assert wrong.stderr.startswith('There is no column "twon" in --within fine.csv; its columns are class_id, ')
 
 
+@pytest.mark.parametrize(("lines", "records"), [(1, "1 record has"), (3, "3 records have")])
+def test_empty_lines_are_counted(here, lines, records):
+    filled = "".join(f"{20 + i % 9},t{i}\n" for i in range(30))
+    Path("stays.csv").write_text(f"age,town\n{filled}" + ",\n" * lines)
+    said = f"{records} no value in any column, and would be released as such: leave out empty lines."
+    assert said in " ".join(run("k-anonymize", "stays.csv", "out.csv", "--qi", "age").stderr.split())
+    assert said in " ".join(run("preview", "stays.csv").output.split())
+    Path("stays.csv").write_text(f"age,town\n{filled}" + ",t\n" * lines + "20,\n")
+    assert "no value in any column" not in run("k-anonymize", "stays.csv", "full.csv", "--qi", "age").stderr
+
+
 def test_equal_records_are_counted(here):
     duckdb.execute(
         "COPY (SELECT i AS id, 20 + i % 40 AS age FROM range(200) r(i) UNION ALL SELECT i, 20 + i % 40 "
