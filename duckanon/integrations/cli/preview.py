@@ -13,7 +13,7 @@ from rich.text import Text
 from duckanon.catalog.names import identifier, literal
 from duckanon.integrations.cli.in_options import InOptions
 from duckanon.integrations.data_files import DataFile, unfit_texts
-from duckanon.integrations.empty_records import no_value, in_words
+from duckanon.integrations.empty_records import in_words, no_value
 from duckanon.integrations.terminal.output import printable
 from duckanon.integrations.terminal.session import Session
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import __version__
-from duckanon.catalog.names import fold, identifier, literal
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
 from duckanon.integrations.data_files import DataFile
+from duckanon.integrations.published_copies import published, same_rows
 from duckanon.integrations.record.certificates import certificate
 from duckanon.integrations.record.forms import INTERNAL, PUBLIC, PUBLICATION
 from duckanon.integrations.record.suppressed_files import suppressed_table
@@ -95,7 +96,7 @@ def _file(con: Connection, path: Path, table: str, publications: Sequence[dict[s
 
     Raises InvalidInput for a file that is no publication: no audit covers it, so a record must not say what one found.
     """
-    same = _published(con, path, table, [publication for publication in publications if not publication["withdrawn"]])
+    same = published(con, path, table, [publication for publication in publications if not publication["withdrawn"]])
     if same is None:
         raise InvalidInput(
             f"{path} is no publication of the database, or a withdrawn one, and no audit covers it: publish the table "
@@ -117,35 +118,6 @@ def _file(con: Connection, path: Path, table: str, publications: Sequence[dict[s
 def as_text(con: Connection, path: Path) -> str:
     """The table into which a file is read so that the code 01 does not become 1."""
     return DataFile.of(path).load(con, f"{path} with codes", typed=[])
-
-
-def _published(
-    con: Connection, path: Path, table: str, publications: Sequence[dict[str, Any]]
-) -> dict[str, Any] | None:
-    """The publication whose copy has the rows of a file. table: into which it was read."""
-    read = [(table, "CAST({} AS VARCHAR)")]
-    file = DataFile.of(path)
-    if file.is_delimited:
-        # Read with types, the text 007 is the number 7. A text file tells no empty text from NULL.
-        read.append((file.load(con, f"{path} as text", typed=[]), "nullif(CAST({} AS VARCHAR), '')"))
-    for publication in publications:
-        copy = f"duckanon.{identifier(publication['name'])}"
-        if any(_same(con, f"system.main.query_table({literal(name)})", copy, shown) for name, shown in read):
-            return publication
-    return None
-
-
-def _same(con: Connection, text: str, other: str, shown_as: str = "CAST({} AS VARCHAR)") -> bool:
-    """Whether two relations have the same columns, in any order, and the same rows by what is shown of each value."""
-    names = [[fold(name) for name, *_ in con.execute(f"DESCRIBE FROM {each}").fetchall()] for each in (text, other)]
-    if sorted(names[0]) != sorted(names[1]):
-        return False
-    shown = ", ".join(shown_as.format(identifier(name)) for name in names[0])
-    ((differ,),) = con.execute(
-        f"SELECT (SELECT system.main.count(*) FROM (SELECT {shown} FROM {text} EXCEPT ALL SELECT {shown} FROM {other}))"
-        f" + (SELECT system.main.count(*) FROM (SELECT {shown} FROM {other} EXCEPT ALL SELECT {shown} FROM {text}))"
-    ).fetchall()
-    return bool(differ == 0)
 
 
 def _verdict(con: Connection, table: str, publications: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -174,7 +146,11 @@ def _called(con: Connection, call: str, loaded: dict[Path, str]) -> dict[str, An
     con.execute(f'CREATE OR REPLACE TEMP TABLE "duckanon.call" AS FROM {match[1]}, audit := true)').fetchall()
     text = '(SELECT * EXCLUDE (status, true_value, lower, upper) FROM "duckanon.call")'
     file = next(
-        (path.name for path, table in loaded.items() if _same(con, f"system.main.query_table({literal(table)})", text)),
+        (
+            path.name
+            for path, table in loaded.items()
+            if same_rows(con, f"system.main.query_table({literal(table)})", text)
+        ),
         None,
     )
     if file is None:

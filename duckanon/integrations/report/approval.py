@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from duckanon.catalog.names import fold
 from duckanon.integrations.report.assessment import Exported, Released, with_suppressed_cells
+from duckanon.integrations.report.audited_tables import unseen
 from duckanon.integrations.report.facts import Facts
+from duckanon.integrations.report.origin import Origin
 from duckanon.integrations.report.templates import templates
 from duckanon.integrations.translations import gettext as _
 from duckanon.integrations.translations import number, share
@@ -38,8 +41,9 @@ def sheets(facts: Facts) -> list[Sheet]:
             rows=rows, small=small
         )
         warn = [exact] if shares.figures["disclosed_rows"] or shares.figures["disclosed_small_cells"] else []
+        file = files.get(shares.label)
         text = _("shares of {records} records").format(records=number(shares.figures["n"]))
-        records.append(Sheet(shares.label, [(_("What it holds"), text), *_file(files.get(shares.label))], warn))
+        records.append(Sheet(shares.label, [(_("What it holds"), text), *_file(file)], [*_unseen(file), *warn]))
     records += [
         Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table))])
         for noisy in assessment.noisy
@@ -47,11 +51,13 @@ def sheets(facts: Facts) -> list[Sheet]:
     known = {record.name for record in records}
     unknown = _("It is not known what this file holds: its columns do not tell.")
     cells = (_("What it holds"), _("counts or sums, some of which are suppressed"))
-    for file in (file for file in assessment.files if file.name not in known):
-        if file.what == with_suppressed_cells():
-            records.append(Sheet(file.name, [cells, *_file(file)]))
+    for exported in (file for file in assessment.files if file.name not in known):
+        if exported.what == with_suppressed_cells():
+            records.append(Sheet(exported.name, [cells, *_file(exported)], _unseen(exported)))
+        elif exported.publication is not None:
+            records.append(Sheet(exported.name, [(_("What it holds"), exported.what), *_file(exported)]))
         else:
-            records.append(Sheet(file.name, _file(file), [unknown]))
+            records.append(Sheet(exported.name, _file(exported), [*_unseen(exported), unknown]))
     return records
 
 
@@ -63,7 +69,6 @@ def approval(facts: Facts) -> str:
 def _records(released: Released, useful: Usefulness | None, file: Exported | None, facts: Facts) -> Sheet:
     """The sheet of a k-anonymous copy."""
     figures, origin = released.figures, released.origin
-    unit = _("record") if origin.unit is None else _("value of {unit}").format(unit=origin.unit)
     rows = [
         (_("Call"), origin.call or ""),
         (_("Made from"), origin.source or ""),
@@ -71,7 +76,7 @@ def _records(released: Released, useful: Usefulness | None, file: Exported | Non
         (_("Records dropped"), "" if origin.dropped is None else number(origin.dropped)),
         (_("Generalised columns"), ", ".join(released.qi)),
         (_("Columns as they are"), ", ".join(released.copied.names) or _("none")),
-        (_("k counts"), unit),
+        (_("k counts"), _counts(origin)),
         (_("k, the smallest class"), number(figures["k"])),
         (_("Alone in their class"), _alone(figures)),
         (_("Sensitive columns"), ", ".join(released.sensitive) or _("none was named")),
@@ -83,7 +88,18 @@ def _records(released: Released, useful: Usefulness | None, file: Exported | Non
         )
         rows.append((_("Lies elsewhere in the distribution"), moved))
         rows.append((_("95 % of random counts are off by at most"), share(useful.most)))
-    return Sheet(released.table, [*rows, *_file(file)], _warnings(released, facts))
+    return Sheet(released.table, [*rows, *_file(file)], [*_unseen(file), *_warnings(released, facts)])
+
+
+def _counts(origin: Origin) -> str:
+    """What k counts: the unit in the copy, or records, and what it counted where the copy was made or published."""
+    if origin.unit is not None:
+        return _("value of {unit}").format(unit=origin.unit)
+    if origin.publication is not None and origin.owner is not None:
+        return _("record here; the unit of the policy where it was published")
+    if origin.unit_of_call is not None:
+        return _("record here; value of {unit} by the call").format(unit=origin.unit_of_call)
+    return _("record")
 
 
 def _alone(figures: dict[str, Any]) -> str:
@@ -106,11 +122,8 @@ def _warnings(released: Released, facts: Facts) -> list[str]:
         columns = ", ".join(released.copied.near_unique)
         text = _("Almost every record has a value of its own here: {columns}. Whoever knows it finds the record.")
         found.append(text.format(columns=columns))
-    if released.origin.owner is not None:
-        text = _(
-            "k counts records. The policy's unit is {unit}, which the copy does not hold: k is not checked for it."
-        )
-        found.append(text.format(unit=released.origin.owner))
+    if released.origin.owner is not None and released.origin.publication is None:
+        found.append(_unchecked(released.origin, released.origin.owner))
     if released.agreed:
         text = _("Classes that agree on a value give it away: {columns}.")
         found.append(text.format(columns=", ".join(released.agreed)))
@@ -123,6 +136,24 @@ def _warnings(released: Released, facts: Facts) -> list[str]:
             text = _("Another copy of the same table: {others}. Whoever has both can intersect their classes.")
             found.append(text.format(others=", ".join(others)))
     return found
+
+
+def _unchecked(origin: Origin, owner: str) -> str:
+    """That k was not counted by the policy's unit for this page."""
+    if fold(origin.unit_of_call or "") == fold(owner):
+        text = _(
+            "k counts records here. By the call it counts values of {unit}, which the copy does not hold, so this page "
+            "cannot check it."
+        )
+    else:
+        text = _(
+            "k counts records. The policy's unit is {unit}, which the copy does not hold: k is not checked for it."
+        )
+    return text.format(unit=owner)
+
+
+def _unseen(file: Exported | None) -> list[str]:
+    return [unseen()] if file is not None and file.is_unseen else []
 
 
 def _file(file: Exported | None) -> list[tuple[str, str]]:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon.catalog.names import identifier, literal
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.integrations.calls import arguments, call, policy_units
 from duckanon.integrations.copied_columns import Copied, generalised
 from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
+from duckanon.integrations.published_copies import published, same_rows
+from duckanon.integrations.report.audited_tables import AuditedTables
 from duckanon.integrations.report.exposure import agreed
 from duckanon.integrations.report.fingerprint import hashed
 from duckanon.integrations.report.origin import Origin
@@ -103,12 +105,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that left the database. print: its SHA-256. size: in bytes. what: in words."""
+    """A file that left the database. print: its SHA-256. size: in bytes. what: in words.
+
+    publication: the name of the one that is equal to it. is_unseen: whether it should be a publication, and is none.
+    """
 
     name: str
     print: str
     size: int
     what: str
+    publication: str | None = None
+    is_unseen: bool = False
 
 
 @dataclass
@@ -133,6 +140,15 @@ class Assessment:
 
 
 @dataclass(frozen=True)
+class Governed:
+    """What the ledger says. protected, opened: names of tables. publications: of publications(), none withdrawn."""
+
+    protected: Collection[str]
+    opened: Collection[str]
+    publications: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What a report is asked for. requests: tables to assess besides those that are found. files: exported ones.
 
@@ -144,19 +160,17 @@ class Wanted:
     sensitive: Sequence[str] | None = None
 
 
-def assess(
-    con: Connection, wanted: Wanted, views: Views, settled: Collection[str], published: Sequence[str]
-) -> Assessment:
+def assess(con: Connection, wanted: Wanted, views: Views, governed: Governed) -> Assessment:
     """Assess the tables that are requested, then those that are found or published, then the exported files.
 
-    settled: the names of tables that are protected or open. published: the names of published copies. A table that
-    cannot be read is listed as a problem, and the others are assessed all the same.
+    A table that cannot be read is listed as a problem, and the others are assessed all the same.
     """
     tables = [
         _Table(f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}", table, columns)
         for schema, table, columns in con.execute(_TABLES).fetchall()
     ]
-    on = _Assessor(con, wanted.sensitive, tables)
+    on = _Assessor(con, wanted.sensitive, tables, governed)
+    settled = {*governed.protected, *governed.opened}
     loaded = {str(path): DataFile.of(path).load(con, str(path)) for path in wanted.files}
     for one in wanted.requests:
         on.trying(one.table, partial(on.requested, replace(one, table=loaded.get(one.table, one.table)), one.table))
@@ -167,13 +181,18 @@ def assess(
         is_named = bool({each.label, each.table} & named)
         if not is_named and on.judged(each.label, each.name, each.columns) is None and each.label not in settled:
             on.found.unprotected.append(each.label)
-    for copy in published:
+    for copy in (each["name"] for each in governed.publications if each["kind"] == "records"):
         name = f"duckanon.{identifier(copy)}"
         on.judged(_("publication {name}").format(name=copy), name, on.types(name))
     for path in wanted.files:
         on.exported(path, loaded[str(path)], is_named=str(path) in named)
     on.found.together = side_by_side(con, on.tables, on.labels, on.stored)
     return on.found
+
+
+def _not_audited() -> list[str]:
+    """What needs no audit, in words."""
+    return [_("group sizes with noise"), _("a perturbation matrix"), _("a copy of the ledger")]
 
 
 def with_suppressed_cells() -> str:
@@ -197,8 +216,16 @@ class _Table:
 
 
 class _Assessor:
-    def __init__(self, con: Connection, sensitive: Sequence[str] | None, tables: Sequence[_Table]) -> None:
+    def __init__(
+        self, con: Connection, sensitive: Sequence[str] | None, tables: Sequence[_Table], governed: Governed
+    ) -> None:
         self.con = con
+        self.publications = governed.publications
+        # The publication that a table or file is equal to, by its name.
+        self.equal: dict[str, dict[str, Any] | None] = {}
+        self.audited = AuditedTables.of(
+            {table.label: [column for column, _type in table.columns] for table in tables}, governed.protected
+        )
         self.sensitive = sensitive
         self.units = policy_units(con)
         self.labels = {table.name: table.label for table in tables}
@@ -297,7 +324,10 @@ class _Assessor:
         # Files stand beside the tables: two copies of one table are told, wherever they are.
         self.labels = {**self.labels, name: str(path)}
         self.tables = {**self.tables, name: {column.lower(): kind for column, kind in types}}
+        same = self.equal[name] = published(self.con, path, name, self.publications)
         what = _("named by an option") if is_named else self.judged(str(path), name, types)
+        if what is None and same is not None:
+            what = _("publication {name}").format(name=same["name"])
         if what is None:
             self._problem(
                 _(
@@ -306,7 +336,28 @@ class _Assessor:
                 ),
                 file=path,
             )
-        self.found.files.append(Exported(str(path), hashed(path), path.stat().st_size, what or _("unknown")))
+        unseen = same is None and self._should_be_published(what, [column for column, _type in types])
+        self.found.files.append(
+            Exported(
+                str(path),
+                hashed(path),
+                path.stat().st_size,
+                what or _("unknown"),
+                None if same is None else same["name"],
+                unseen,
+            )
+        )
+
+    def _should_be_published(self, what: str | None, columns: Sequence[str]) -> bool:
+        """Whether a file that equals no publication is of a protected table, as far as its columns tell.
+
+        Noise was charged when it was drawn, and needs no audit.
+        """
+        if what is None:
+            names = {fold(column) for column in columns}
+            copies = [f"duckanon.{identifier(publication['name'])}" for publication in self.publications]
+            return any(names == {fold(column) for column, _type in self.types(copy)} for copy in copies)
+        return what not in _not_audited() and self.audited.has_made(columns)
 
     def release(self, label: str, name: str, qi: list[str], found: str) -> None:
         rows = f"system.main.query_table({literal(name)})"
@@ -322,7 +373,8 @@ class _Assessor:
         guessed = [name for name in copied.names if name not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
         source = source_of(self.con, self.tables, name) if name in self.tables else None
-        origin = Origin.of(self.con, name, unit, source, None if source is None else self.labels[source])
+        label_of = None if source is None else self.labels[source]
+        origin = Origin.of(self.con, name, unit, source, label_of, self._publication(name))
         self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, origin))
         if name not in self.tables:
             return
@@ -331,6 +383,19 @@ class _Assessor:
             made = usefulness(self.con, source, name, copied.identifying, self.tables)
             if made is not None:
                 self.found.useful.append(Compared(label, self.labels[source], made))
+
+    def _publication(self, name: str) -> dict[str, Any] | None:
+        """The publication that is equal to a table of records."""
+        if name not in self.equal:
+            rows = f"system.main.query_table({literal(name)})"
+            equal = (
+                publication
+                for publication in self.publications
+                if publication["kind"] == "records"
+                and same_rows(self.con, rows, f"duckanon.{identifier(publication['name'])}")
+            )
+            self.equal[name] = next(equal, None)
+        return self.equal[name]
 
     def shares(self, label: str, arguments: str) -> None:
         (figures,) = self._rows(f"FROM disclosure_report({arguments})")

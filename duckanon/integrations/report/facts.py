@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from duckanon import __version__
 from duckanon.accounting import sequential, written
 from duckanon.catalog.policy import Policy
-from duckanon.integrations.report.assessment import Assessment, Conditional, Released, Wanted, assess
+from duckanon.integrations.report.assessment import Assessment, Conditional, Governed, Released, Wanted, assess
+from duckanon.integrations.report.audited_tables import unseen
 from duckanon.integrations.report.fingerprint import Prints
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.report.words import allowed, left, promised, protected, terms
@@ -84,6 +85,7 @@ class Facts:
         asks = _("The view {view} asks: {found}.")
         found += [Point(True, asks.format(view=one.object, found=one.found)) for one in self.views.unsafe]
         found += [Point(True, problem) for problem in self.assessment.problems]
+        found += [Point(True, f"{file.name}: {unseen()}") for file in self.assessment.files if file.is_unseen]
         found += self._open_points()
         if self.views.problem:
             found.append(Point(True, _("Views could not be read: {error}").format(error=self.views.problem)))
@@ -156,7 +158,12 @@ def _budget(one: dict[str, Any]) -> Point:
 
 def _released(released: Released) -> list[Point]:
     found = [_smallest(released)]
-    if released.origin.owner is not None:
+    if released.origin.publication is not None and released.origin.owner is not None:
+        text = _(
+            "{table}: k counts records here; publish counted the unit of the policy, which the copy does not hold."
+        )
+        found.append(Point(False, text.format(table=released.table)))
+    elif released.origin.owner is not None:
         text = _(
             "{table}: k counts records. By its policy the unit is {unit}, which the copy does not hold: whether k "
             "holds for it follows from its call alone (unit := '{unit}')."
@@ -245,12 +252,8 @@ def gathered(
     if said or wanted.sensitive is not None:
         wanted = replace(wanted, sensitive=list(dict.fromkeys([*(wanted.sensitive or ()), *said])))
     opened = _opened(ledger)
-    published = [
-        publication["name"]
-        for publication in publications
-        if publication["kind"] == "records" and not publication["withdrawn"]
-    ]
-    settled = {*opened, *(policy["tbl"] for policy in policies)}
+    standing = [publication for publication in publications if not publication["withdrawn"]]
+    governed = Governed([policy["tbl"] for policy in policies], opened, standing)
     return Facts(
         path.name,
         datetime.now(UTC).replace(microsecond=0),
@@ -262,7 +265,7 @@ def gathered(
         publications,
         opened,
         _worded(ledger),
-        assess(con, wanted, views, settled, published),
+        assess(con, wanted, views, governed),
         views,
         _versions(),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +15,8 @@ SELECT comment FROM system.main.duckdb_tables()
 WHERE database_name = system.main.current_database() AND (
   system.main.concat('"', replace(schema_name, '"', '""'), '"."', replace(table_name, '"', '""'), '"') = ?)
 """
+# As a call says which units k counts.
+_UNIT = re.compile(r"\bunit\s*:=\s*'((?:[^']|'')+)'", re.IGNORECASE)
 # How a comment of ours begins: `duckanon explore` leaves one with the call on a table that it makes.
 CALL = "FROM k_anonymize("
 
@@ -23,7 +27,8 @@ class Origin:
 
     unit: the column whose values k counts; None: it counts records. owner: the privacy unit of the source's policy,
     which the release lacks, so that k cannot be counted by it. source: its label. dropped: records of the source that
-    the release lacks.
+    the release lacks. publication: the name of the one that is equal to it, whose k `publish` checked for the unit of
+    the policy.
     """
 
     call: str | None = None
@@ -31,17 +36,37 @@ class Origin:
     owner: str | None = None
     source: str | None = None
     dropped: int | None = None
+    publication: str | None = None
+
+    @property
+    def unit_of_call(self) -> str | None:
+        """The column whose values k counted by the call."""
+        found = _UNIT.search(self.call or "")
+        return None if found is None else found[1].replace("''", "'")
 
     @classmethod
-    def of(cls, con: Any, name: str, unit: str | None, source: str | None, label: str | None) -> Self:
-        """con: a DuckDB connection. name, source: of both in SQL. label: the source's, as the page shows it."""
+    def of(
+        cls,
+        con: Any,
+        name: str,
+        unit: str | None,
+        source: str | None,
+        label: str | None,
+        publication: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """con: a DuckDB connection. name, source: of both in SQL. label: the source's, as the page shows it.
+
+        publication: the row of publications() of the one that is equal to it.
+        """
         comment = con.execute(_COMMENT, [name]).fetchone()
         call = comment[0] if comment is not None and str(comment[0] or "").startswith(CALL) else None
+        published = None if publication is None else str(publication["name"])
+        of = source if publication is None else str(publication["of"])
+        owner = None if of is None or unit is not None else privacy_unit(con, of)
         if source is None:
-            return cls(call, unit)
-        owner = privacy_unit(con, source)
+            return cls(call, unit, owner, publication=published)
         rows = [_rows(con, text) for text in (source, name)]
-        return cls(call, unit, owner if unit is None else None, label, rows[0] - rows[1])
+        return cls(call, unit, owner, label, rows[0] - rows[1], published)
 
 
 def _rows(con: Any, name: str) -> int:

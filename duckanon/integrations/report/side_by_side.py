@@ -8,9 +8,10 @@ from typing import Any
 
 import duckdb
 
-from duckanon.catalog.names import identifier, literal
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.publication_records import is_coarser
+from duckanon.integrations.published_copies import same_rows
 from duckanon.integrations.translations import gettext as _
 from duckanon.integrations.translations import number
 from duckanon.integrations.usefulness import Tables, columns_before
@@ -99,7 +100,9 @@ def _follows(con: Any, tables: Tables, coarser: Stored, finer: Stored) -> bool:
     """Whether a release is proven to be within another; what would take too long is not."""
     if coarser.classes > finer.classes or coarser.classes * finer.classes > _MOST_PAIRS:
         return False
-    if _are_equal(con, tables, coarser.name, finer.name):
+    # Such as a release and the file that it was exported to.
+    rows = [f"system.main.query_table({literal(one.name)})" for one in (coarser, finer)]
+    if same_rows(con, rows[0], rows[1]):
         return True
     columns, first = tables[coarser.name], (finer.name, list(tables[finer.name]))
     before = _quasi_identifiers(columns, coarser.qi)
@@ -110,14 +113,3 @@ def _follows(con: Any, tables: Tables, coarser: Stored, finer: Stored) -> bool:
     except (duckdb.Error, InvalidInput):
         # For example labels of a hierarchy, which nothing here can compare.
         return False
-
-
-def _are_equal(con: Any, tables: Tables, one: str, other: str) -> bool:
-    """Whether two tables have the same columns and rows, such as a release and the file that it was exported to."""
-    if dict(tables[one]) != dict(tables[other]):
-        return False
-    columns = ", ".join(map(identifier, tables[one]))
-    first, second = (f"SELECT {columns} FROM system.main.query_table({literal(name)})" for name in (one, other))  # noqa: S608 - quoted
-    return not con.execute(
-        f"(({first}) EXCEPT ALL ({second})) UNION ALL (({second}) EXCEPT ALL ({first})) LIMIT 1"
-    ).fetchall()

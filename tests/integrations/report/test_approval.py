@@ -111,6 +111,37 @@ def test_another_language_is_refused(flats: Path) -> None:
     assert refused.stderr == "There is no page in the language 'fr': choose one of en, de.\n"
 
 
+def test_what_k_counts_is_told_as_it_was_made_and_published(tmp_path: Path) -> None:
+    database, page = tmp_path / "homes.duckdb", tmp_path / "page.html"
+    made = "k_anonymize('persons', ['age'], k := 4, drop := ['household'], unit := 'household')"
+    with duckdb.connect(str(database)) as con:
+        duckanon.register(con)
+        for one in (
+            "CREATE TABLE persons AS SELECT i // 3 AS household, 20 + (hash(i) % 400)::INT AS age FROM range(240) r(i)",
+            "SELECT protect('persons', population := 'homes', privacy_unit := 'household', epsilon := 1, k := 4, "
+            "quasi_identifiers := ['age'])",
+            f"CREATE TABLE called AS FROM {made}",
+            f"COMMENT ON TABLE called IS '{('FROM ' + made).replace(chr(39), chr(39) * 2)}'",
+            f"COPY called TO '{tmp_path}/called.csv'",
+        ):
+            con.execute(one).fetchall()
+    run(str(database), "--out", str(page), "--file", str(tmp_path / "called.csv"))
+    text = said(page)
+    assert "k counts record here; value of household by the call" in text
+    assert "By the call it counts values of household, which the copy does not hold, so this page cannot" in text
+    assert text.count("No publication is equal to it, so no audit has seen it") == 1
+    assert "Another copy of the same table" not in text
+    with duckdb.connect(str(database)) as con:
+        duckanon.register(con)
+        con.execute("SELECT publish('called')").fetchall()
+    run(str(database), "--out", str(page), "--force", "--file", str(tmp_path / "called.csv"))
+    text = said(page)
+    assert text.count("k counts record here; the unit of the policy where it was published") == 3
+    assert "cannot check it" not in text
+    assert "is not checked" not in text
+    assert "No publication is equal" not in text
+
+
 def test_means_of_classes_and_tables_with_suppressed_cells_are_known_by_their_columns(tmp_path: Path) -> None:
     database, cells, page = tmp_path / "firms.duckdb", tmp_path / "cells.csv", tmp_path / "page.html"
     with duckdb.connect(str(database)) as con:

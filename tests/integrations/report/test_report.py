@@ -367,6 +367,60 @@ def test_exported_files_are_judged_and_known_by_their_hashes(tmp_path: Path, mon
     assert not any(one.startswith("ledger.csv") for one in points(page))
 
 
+UNSEEN = "No publication is equal to it, so no audit has seen it: publish it, or leave it out."
+
+
+def test_files_of_protected_tables_that_are_no_publication_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made(
+        tmp_path / "x.db",
+        "CREATE TABLE people AS SELECT i % 4 AS town, i % 3 AS sex, i // 3 AS home "
+        "FROM range(90) r(i) WHERE i % 12 <> 5 OR i < 30",
+        "SELECT protect('people', epsilon := 1, unit := 'home', public := ['town', 'sex'], small := 5, k := 5)",
+        "CREATE TABLE cells AS FROM suppress('people', ['town'], ['sex'], n := 5)",
+        "SELECT publish('cells', variables := ['town', 'sex'], value := 'value', suppressed := 'suppressed')",
+        "CREATE TABLE counts AS SELECT town, count(*) AS n FROM people GROUP BY town",
+        "SELECT publish('counts', variables := ['town'], value := 'n')",
+        "COPY (FROM duckanon.cells ORDER BY ALL DESC) TO 'cells.csv'",
+        "COPY duckanon.cells TO 'cells.parquet'",
+        "COPY duckanon.counts TO 'counts.csv'",
+        "COPY (SELECT * REPLACE (n + 1 AS n) FROM duckanon.counts) TO 'changed.csv'",
+        "COPY (FROM duckanon.cells LIMIT 7) TO 'fewer.csv'",
+        "COPY (SELECT * REPLACE (value + 1 AS value) FROM duckanon.cells) TO 'more.parquet'",
+        "COPY (FROM suppress('people', ['town'], [], n := 30)) TO 'other.csv'",
+        "COPY (FROM k_anonymize('people', ['town'], k := 5, drop := ['home'])) TO 'records.parquet'",
+        "CREATE TABLE sizes AS FROM dp_group_sizes('people', 'home', epsilon := 0.1, max_size := 4)",
+        "COPY sizes TO 'sizes.csv'",
+        "COPY (FROM privacy_ledger()) TO 'ledger.csv'",
+    )
+    seen = ["cells.csv", "cells.parquet", "counts.csv", "sizes.csv", "ledger.csv"]
+    unseen = ["changed.csv", "fewer.csv", "more.parquet", "other.csv", "records.parquet"]
+    given = [word for one in (*seen, *unseen) for word in ("--file", one)]
+    assert run("x.db", "--out", "p.html", *given).exit_code == 0
+    looked = points(tmp_path / "p.html")
+    assert sorted(one for one in looked if UNSEEN in one) == [f"{name}: {UNSEEN}" for name in unseen]
+    assert not any("counts.csv" in one for one in looked)
+    assert run("x.db", "--out", "de.html", *given, "--language", "de").exit_code == 0
+    assert "other.csv: Keine Publikation ist ihr gleich" in plain((tmp_path / "de.html").read_text(encoding="utf-8"))
+    made(tmp_path / "x.db", "SELECT unpublish('cells')")
+    assert run("x.db", "--out", "p.html", "--force", *given).exit_code == 0
+    assert f"cells.csv: {UNSEEN}" in points(tmp_path / "p.html")
+
+
+def test_of_a_database_without_protected_tables_no_file_need_be_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "x.db", VISITS, "COPY (FROM suppress('visits', ['ward'], [], n := 10)) TO 'cells.csv'")
+    assert run("x.db", "--out", "p.html", "--file", "cells.csv").exit_code == 0
+    assert not any(UNSEEN in one for one in points(tmp_path / "p.html"))
+    made(tmp_path / "x.db", "CREATE TABLE persons AS SELECT 1 AS age", "SELECT protect('persons', epsilon := 1)")
+    assert run("x.db", "--out", "p.html", "--force", "--file", "cells.csv").exit_code == 0
+    assert not any(UNSEEN in one for one in points(tmp_path / "p.html"))
+
+
 def test_tables_can_be_named(tmp_path: Path) -> None:
     database = made(
         tmp_path / "x.db",
