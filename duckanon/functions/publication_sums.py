@@ -152,14 +152,15 @@ def _check_open(candidate: Candidate, shown_hidden: Bools, problem: Problem) -> 
 
     hidden = problem.closed.copy()
     hidden[: len(shown_hidden)] = shown_hidden
-    way = f"Suppress it anew with rule := ['p%', 'threshold'] and n := {max(2, candidate.policy.small)} or more" + (
+    least = max(2, candidate.policy.small)
+    way = "Suppress it anew with rule := ['p%', 'threshold'] and {n}" + (
         ", and so that no total is suppressed: totals count as known where counts are sold" * candidate.totals
     )
     shown = int((problem.primary & ~hidden).sum())
     if shown:
         raise InvalidInput(
             f"{candidate.name} is not published: {shown} of its sums are shown that tell too much of one contributor. "
-            f"{way}."
+            f"{way.format(n=f'n := {least} or more')}."
         )
     cells_at = np.flatnonzero(problem.primary)
     low, high = (problem.table.flat - problem.lower)[cells_at], (problem.table.flat + problem.upper)[cells_at]
@@ -168,7 +169,7 @@ def _check_open(candidate: Candidate, shown_hidden: Bools, problem: Problem) -> 
     if narrow:
         raise InvalidInput(
             f"{candidate.name} is not published: {narrow} of its sensitive sums are known too narrowly, or not shown "
-            f"to be open. {way}."
+            f"to be open. {way.format(n=f'a larger n, {least} at least')}."
         )
 
 

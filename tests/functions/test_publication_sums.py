@@ -68,7 +68,9 @@ def test_a_suppressed_cell_that_follows_from_the_totals(firms: duckdb.DuckDBPyCo
         "status = 'primary' AS suppressed, CASE WHEN status <> 'primary' THEN true_value END AS value "
         f"FROM suppress('firms', ['region'], ['branch'], {RULES}, audit := true) a"
     ).fetchall()
-    assert "sensitive sums are known too narrowly" in refused(firms, PUBLISH.format(name="bare", more=SUMS))
+    told = refused(firms, PUBLISH.format(name="bare", more=SUMS))
+    assert "sensitive sums are known too narrowly" in told
+    assert "rule := ['p%', 'threshold'] and a larger n, 4 at least" in told
 
 
 @pytest.mark.parametrize(
