@@ -41,14 +41,14 @@ def sheets(facts: Facts) -> list[Sheet]:
             rows=rows, small=small
         )
         warn = [exact] if shares.figures["disclosed_rows"] or shares.figures["disclosed_small_cells"] else []
-        file = files.get(shares.label)
+        file = files.get(shares.asked or shares.label)
         text = _("shares of {records} records").format(records=number(shares.figures["n"]))
         records.append(Sheet(shares.label, [(_("What it holds"), text), *_file(file)], [*_unseen(file), *warn]))
     records += [
         Sheet(noisy.table, [(_("What it holds"), noisy.what), *_file(files.get(noisy.table))])
         for noisy in assessment.noisy
     ]
-    known = {record.name for record in records}
+    known = {record.name for record in records} | {shares.asked for shares in assessment.shares}
     unknown = _("It is not known what this file holds: its columns do not tell.")
     cells = (_("What it holds"), _("counts or sums, some of which are suppressed"))
     for exported in (file for file in assessment.files if file.name not in known):

@@ -80,10 +80,11 @@ class Released:
 
 @dataclass(frozen=True)
 class Conditional:
-    """A table of shares. figures: of the row of disclosure_report, those that can be told."""
+    """A table of shares. figures: what can be told of a row of disclosure_report. asked: its name in the options."""
 
     label: str
     figures: dict[str, Any]
+    asked: str | None = None
 
 
 @dataclass(frozen=True)
@@ -254,11 +255,14 @@ class _Assessor:
         if table_request.qi:
             self.release(label, table_request.table, table_request.qi, _("named by --released"))
             return
-        label = _("{table}, {rows} by {columns}").format(
-            table=label, rows=" · ".join(table_request.rows), columns=" · ".join(table_request.cols)
+        asked, label = (
+            label,
+            _("{table}, {rows} by {columns}").format(
+                table=label, rows=" · ".join(table_request.rows), columns=" · ".join(table_request.cols)
+            ),
         )
         if table_request.p is not None:
-            self.published(label, table_request)
+            self.published(label, table_request, asked)
             return
         shares = (
             None if table_request.count else recognised(self.con, table_request.table, self.types(table_request.table))
@@ -274,9 +278,8 @@ class _Assessor:
                 column=shares.p,
             )
             return
-        self.shares(
-            label, arguments(table_request.table, table_request.rows, table_request.cols, count=table_request.count)
-        )
+        given = arguments(table_request.table, table_request.rows, table_request.cols, count=table_request.count)
+        self.shares(label, given, asked)
 
     def judged(self, label: str, name: str, types: Types) -> str | None:
         """Assess a table that is known by its columns, and say what it is; None if it is no known release."""
@@ -397,13 +400,13 @@ class _Assessor:
             self.equal[name] = next(equal, None)
         return self.equal[name]
 
-    def shares(self, label: str, arguments: str) -> None:
+    def shares(self, label: str, arguments: str, asked: str | None = None) -> None:
         (figures,) = self._rows(f"FROM disclosure_report({arguments})")
-        self.found.shares.append(Conditional(label, figures))
+        self.found.shares.append(Conditional(label, figures, asked))
         # The bounds follow from what is published; the counts do not.
         self._draw(_("Bounds of {table}"), label, f"FROM cell_bounds({arguments})", "bounds", counts=False)
 
-    def published(self, label: str, table_request: TableRequest) -> None:
+    def published(self, label: str, table_request: TableRequest, asked: str) -> None:
         """Assess a table that holds shares, not records."""
         bounds = call(
             "conditional_bounds",
@@ -421,11 +424,8 @@ class _Assessor:
             if table_request.digits is None:
                 self.found.problems[-1] += " " + _("Name with --digits how far the shares are rounded.")
             return
-        self.found.shares.append(
-            Conditional(
-                label, figures(self.con, _BOUNDS, table_request.rows, table_request.cols, table_request.n or 0, _SMALL)
-            )
-        )
+        found = figures(self.con, _BOUNDS, table_request.rows, table_request.cols, table_request.n or 0, _SMALL)
+        self.found.shares.append(Conditional(label, found, asked))
         self._draw(_("Bounds of {table}"), label, f"FROM {_BOUNDS}", "bounds", cols=table_request.cols)
 
     def sizes(self, label: str, name: str) -> None:

@@ -142,6 +142,27 @@ def test_what_k_counts_is_told_as_it_was_made_and_published(tmp_path: Path) -> N
     assert "No publication is equal" not in text
 
 
+def test_a_file_of_shares_has_one_sheet_with_its_hash(tmp_path: Path) -> None:
+    database, page, file = tmp_path / "wards.duckdb", tmp_path / "page.html", tmp_path / "shares.csv"
+    with duckdb.connect(str(database)) as con:
+        duckanon.register(con)
+        for one in (
+            "CREATE TABLE visits AS SELECT 'w' || (i % 3) AS ward, i % 7 < 2 AS better FROM range(31) r(i)",
+            "SELECT protect('visits', epsilon := 1)",
+            "COPY (SELECT ward, better, round(count(*) / sum(count(*)) OVER (PARTITION BY ward), 2) AS share FROM "
+            f"visits GROUP BY ward, better) TO '{file}'",
+        ):
+            con.execute(one).fetchall()
+    shares = ["--shares", str(file), "--rows", "ward", "--cols", "better", "--p", "share", "--n", "31", "--digits", "2"]
+    result = run(str(database), "--out", str(page), "--file", str(file), *shares)
+    assert (result.exit_code, result.stderr) == (0, f"Wrote {page}: 1 sheet to fill in and sign.\n")
+    text = said(page)
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in text
+    assert "shares of 31 records" in text
+    assert "No publication is equal to it" in text
+    assert "It is not known" not in text
+
+
 def test_means_of_classes_and_tables_with_suppressed_cells_are_known_by_their_columns(tmp_path: Path) -> None:
     database, cells, page = tmp_path / "firms.duckdb", tmp_path / "cells.csv", tmp_path / "page.html"
     with duckdb.connect(str(database)) as con:
