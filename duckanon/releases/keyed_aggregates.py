@@ -25,12 +25,16 @@ from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.normalize.grouped import Grouped
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.rule_context import RuleContext
+from duckanon.units.relation import Relation
 
 OTHERWISE = "It does not follow from an answer that is there already."
 
 
-def asked_of(context: RuleContext, node: Node) -> tuple[Grouped, Aggregates] | None:
-    """What a SELECT over one protected table asks; None for any other, or one that is not as its policy needs it."""
+def asked_of(context: RuleContext, node: Node) -> tuple[Grouped, Aggregates, Relation | None] | None:
+    """What a SELECT asks of a protected table, or of what is computed within each unit, which is then the relation.
+
+    None for any other, or where the table is not as its policy needs it.
+    """
     try:
         grouped = context.grouped(node, node)
         core, relation = local(context, context.shown(grouped, node), asks_nothing)
@@ -38,9 +42,9 @@ def asked_of(context: RuleContext, node: Node) -> tuple[Grouped, Aggregates] | N
     except REFUSALS:
         return None
     protected = context.catalog.protected.get(aggregates.table)
-    if relation is not None or protected is None or not protected.stands:
+    if relation is None and (protected is None or not protected.stands):
         return None
-    return grouped, aggregates
+    return grouped, aggregates, relation
 
 
 def asks_nothing(_: object) -> NoReturn:
@@ -54,9 +58,16 @@ class ByKeys(Plan):
     keyed: the folded columns of which conditions are conditions on keys, besides the keys that are shown.
     """
 
-    def __init__(self, context: RuleContext, aggregates: Aggregates, grouped: Grouped, keyed: frozenset[str]) -> None:
+    def __init__(
+        self,
+        context: RuleContext,
+        aggregates: Aggregates,
+        grouped: Grouped,
+        keyed: frozenset[str],
+        relation: Relation | None = None,
+    ) -> None:
         self._keyed = keyed
-        super().__init__(context, aggregates, grouped)
+        super().__init__(context, aggregates, grouped, relation)
 
     def _add_key(self, expr: Expr) -> None:
         used = sorted({node for node in walk(expr) if isinstance(node, Column)}, key=lambda one: one.name)

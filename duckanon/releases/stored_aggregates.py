@@ -33,6 +33,7 @@ from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.normalize.grouped import Grouped, Over
 from duckanon.rewrite.recognize.findings import Aggregates
 from duckanon.rewrite.rule_context import RuleContext
+from duckanon.units.relation import Relation
 
 # With more conditions on keys the stored answer has none or all of them itself.
 _MOST_SPLIT = 4
@@ -43,13 +44,13 @@ def follows(context: RuleContext, node: Node) -> bool:
     asked = asked_of(context, node)
     if asked is None or context.protected(asked[1].table).renyi is None:
         return False
-    grouped, found = asked
-    stored = {fold(column): column for column in context.columns(found.table)}
-    for before, counted in product(_splits(context, found), (False, True)):
+    grouped, aggregates, relation = asked
+    stored = {fold(column): column for column in context.columns(aggregates.table)}
+    for before, counted in product(_splits(context, aggregates), (False, True)):
         try:
-            plan = Part(context, found, grouped, before, counted=counted)
+            plan = Part(context, aggregates, grouped, relation, before, counted=counted)
             day = context.releases.drawn(plan.question)
-            if day is None or not plan.is_part or _is_stored(context, found, grouped):
+            if day is None or not plan.is_part or _is_stored(context, aggregates, grouped, relation):
                 continue
             new = grouped.over(plan.over, lambda name: stored.get(fold(name), name))
         except REFUSALS:
@@ -75,10 +76,10 @@ def _known(context: RuleContext, aggregates: Aggregates) -> frozenset[str]:
     return frozenset(column for column, key in keys.items() if key.sought is None)
 
 
-def _is_stored(context: RuleContext, aggregates: Aggregates, grouped: Grouped) -> bool:
+def _is_stored(context: RuleContext, aggregates: Aggregates, grouped: Grouped, relation: Relation | None) -> bool:
     """Whether a query was answered by itself: then it gets that answer again, not a part of a later one."""
     try:
-        return context.releases.drawn(Plan(context, aggregates, grouped).question) is not None
+        return context.releases.drawn(Plan(context, aggregates, grouped, relation).question) is not None
     except REFUSALS:
         return False
 
@@ -108,10 +109,17 @@ class Part(ByKeys):
     """
 
     def __init__(
-        self, context: RuleContext, aggregates: Aggregates, grouped: Grouped, before: frozenset[Expr], *, counted: bool
+        self,
+        context: RuleContext,
+        aggregates: Aggregates,
+        grouped: Grouped,
+        relation: Relation | None,
+        before: frozenset[Expr],
+        *,
+        counted: bool,
     ) -> None:
         self._before, self._counted_too = before, counted
-        super().__init__(context, aggregates, grouped, _known(context, aggregates))
+        super().__init__(context, aggregates, grouped, _known(context, aggregates), relation)
         self._check_found()
         if any(statistic.name not in ("records", "sum", "avg") for statistic in self._statistics):
             raise NotOffered(OTHERWISE)
@@ -200,7 +208,9 @@ class Part(ByKeys):
             keys=self._bases,
             domain_filters=self._where.domain_filters,
             measures=self._shared(self._measures.all),
+            relation=self._relation,
             of_keys=self._where.of_keys,
+            called=self._called_so,
         )
 
     def _shared(self, measures: Sequence[Measure]) -> tuple[tuple[Measure, Fraction], ...]:
@@ -256,7 +266,7 @@ class Part(ByKeys):
         if not self._hidden:
             return ""
         outside = " Records whose values in a condition are outside of the columns' domains do not count."
-        if self.question.privacy_unit is None:
+        if not self.question.is_cut:
             return outside
         picked = f"a sample of {self._policy.contributions} counts, picked before the conditions on {self._asked_of}."
         return f" Of each {self._policy.unit_in_words} {picked}{outside}"

@@ -188,3 +188,51 @@ def test_a_part_of_what_could_not_be_made_is_asked_anew(tmp_path: Path, monkeypa
         assert step.drawn is None
         assert con.execute(PARTS[0]).fetchall()
         assert con.execute("SELECT charges FROM privacy_budget()").fetchall() == [(2,)]
+
+
+_LINKED = (
+    "CREATE TABLE people AS SELECT i AS pid, ['f', 'm'][1 + i % 2] AS sex, ['GA', 'NY'][1 + i // 2 % 2] AS state "
+    "FROM range(60) r(i)",
+    "ALTER TABLE people ADD PRIMARY KEY (pid)",
+    "CREATE TABLE visits AS SELECT i AS vid, i % 70 AS pid, ['A', 'B', NULL][1 + i % 3] AS ward, i % 50 AS cost "
+    "FROM range(180) r(i)",
+    "CREATE TABLE wards AS FROM (VALUES ('A', 'north'), ('B', 'south')) v(ward, house)",
+    "ALTER TABLE wards ADD PRIMARY KEY (ward)",
+    "CREATE TABLE plain_people AS FROM people",
+    "CREATE TABLE plain_visits AS FROM visits SEMI JOIN people USING (pid)",
+    "SELECT open_table('wards')",
+    "SELECT protect('people', population := 'p', privacy_unit := 'pid', rows_per_unit := 1, epsilon := 4, "
+    "delta := 1e-9, per_query := 0.01, public := ['sex', 'state'], "
+    "domains := {'sex': ['f', 'm'], 'state': ['GA', 'NY']})",
+    "SELECT protect('visits', population := 'p', link := {'pid': 'people.pid'}, rows_per_unit := 3, "
+    "per_query := 0.01, public := ['ward'], domains := {'ward': ['A', 'B', NULL]}, bounds := {'cost': [0, 49]})",
+)
+_JOINED = "FROM visits v JOIN people p ON v.pid = p.pid"
+_HOUSES = "FROM visits v JOIN wards w ON v.ward = w.ward"
+JOINS = {
+    f"SELECT ward, count(*), sum(cost) {_JOINED} WHERE sex = 'f' GROUP BY ALL ORDER BY ALL": True,
+    f"SELECT count(*), sum(cost) {_JOINED} WHERE sex = 'f' AND ward = 'A'": True,
+    f"SELECT sex, avg(cost) {_JOINED} WHERE 'B' = ward GROUP BY sex ORDER BY sex": True,
+    f"SELECT sum(cost) {_JOINED} WHERE ward IS NULL AND p.sex = 'm'": True,
+    f"SELECT sex, count(*) {_JOINED} WHERE ward = 'A' GROUP BY sex": False,
+    f"SELECT ward, sum(cost) {_JOINED} GROUP BY ward": False,
+    f"SELECT ward, sum(cost) {_JOINED} WHERE sex = 'f' AND cost > 3 GROUP BY ward": False,
+    f"SELECT ward, count(*), sum(cost) {_JOINED} WHERE state = 'GA' GROUP BY ward": False,
+    f"SELECT count(*) {_HOUSES} WHERE house = 'north' AND v.pid > 7": True,
+}
+
+
+def test_parts_of_joins_are_free_and_what_duckdb_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gaussian, "draw", lambda self, shape, source, **_: no_noise(self.variance, shape, source))
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        for sql in _LINKED:
+            con.execute(sql).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        con.execute(f"SELECT sex, ward, count(*), sum(cost) {_JOINED} GROUP BY ALL").fetchall()
+        con.execute(f"SELECT house, count(*) {_HOUSES} WHERE v.pid > 7 GROUP BY house").fetchall()
+        for sql, is_free in JOINS.items():
+            before = spent(con)[1]
+            drawn = con.explain(sql).steps[0].drawn
+            plain = sql.replace("FROM visits", "FROM plain_visits").replace("JOIN people", "JOIN plain_people")
+            assert sorted(rows(con, sql), key=repr) == sorted(rows(con._con.cursor(), plain), key=repr)
+            assert (drawn is not None, spent(con)[1] - before) == (is_free, 0 if is_free else 1), sql
