@@ -167,19 +167,25 @@ def test_what_is_prepared_survives_a_kill_at_each_step(tmp_path: Path, step: str
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_policy_has_its_domains_or_is_not_there(tmp_path: Path) -> None:
     database, journal = tmp_path / "ledger.duckdb", tmp_path / "journal"
-    moments = random.Random(1)
-    for _ in range(40 if LONG else 3):
+    moments, kills = random.Random(1), 40 if LONG else 3
+    for _ in range(kills):
         run(database, journal, 10_000, "decisions", moments.uniform(0, 0.3))
     assert run(database, journal, 3 + max(numbers(journal, "try"), default=0), "decisions", None) == 0
     with duckdb.connect(str(database)) as con:
         state = governance(con).ledger.state("ledger")
-        lines = [line for line in governance(con).ledger.lines("ledger") if line.action == "protect"]
+        every = governance(con).ledger.lines("ledger")
+        lines = [line for line in every if line.action == "protect"]
+        # A process that ends between the journal's entry and the commit leaves a policy without its domains, which the
+        # next one closes.
+        lost = {line.number - 1 for line in every if line.action == "unprotect" and line.who == "duckanon"}
+        assert len(lost) <= kills
         assert [line.number for line in lines] == list(range(1, 2 * len(lines), 2))
         assert len(lines) >= len(numbers(journal, "done"))
         copies = con.execute(
             "SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, 'domain_') ORDER BY ALL"
         ).fetchall()
-        assert copies == sorted((f"domain_{line.number}_{at}",) for line in lines for at in (0, 1))
+        kept = [line.number for line in lines if line.number not in lost]
+        assert copies == sorted((f"domain_{number}_{at}",) for number in kept for at in (0, 1))
         for line in lines:
             (number,) = line.details["policy"]["domains"]["b"]
             for at, values in enumerate([[(-number,), (number,)], [(number,)]]):
