@@ -70,7 +70,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyst, An
         (OLDER, "SELECT count(*) FROM persons WHERE 30 < age"),
         (BETWEEN, "SELECT count(*) FROM persons WHERE age >= 30 AND age <= 40"),
         (BETWEEN, "SELECT count(*) FROM persons WHERE 40 >= age AND 30 <= age"),
-        (BETWEEN, "SELECT count(*) FILTER (WHERE age >= 30 AND age <= 40) FROM persons"),
+        (BETWEEN, "SELECT count(*) FILTER (WHERE age BETWEEN 30 AND 40) FROM persons"),
         (AGED, "/* again */ SELECT (SELECT count(*) FROM persons WHERE age = 30) AS n"),
         (AGED, "SELECT 1 * n FROM (SELECT count(*) AS n FROM persons WHERE age = 30)"),
         (AGED, "SELECT count(*) FROM persons WHERE age = 30 HAVING count(*) > -999"),
