@@ -763,12 +763,10 @@ def _named(query: Node, name: str) -> Node | None:
     """The first call of a function, cast to a type or column of a name in a statement; None if there is none."""
     for node in query.walk(bfs=False):
         if isinstance(node, exp.Cast):
-            relation = node.to.sql("duckdb").strip('"')
+            own = node.to.sql("duckdb").strip('"')
         else:
-            relation = (
-                name_of(node) if isinstance(node, exp.Func) else node.name if isinstance(node, exp.Column) else ""
-            )
-        if fold(relation) == name:
+            own = name_of(node) if isinstance(node, exp.Func) else node.name if isinstance(node, exp.Column) else ""
+        if fold(own) == name:
             return node
     return None
 

@@ -233,20 +233,20 @@ def weights(value: object, qi: Sequence[str]) -> tuple[float, ...]:
     return tuple(found[fold(name)] for name in qi)
 
 
-def subset(texts: Sequence[str], of: Sequence[str], argument: str) -> None:
-    """Check that every name in `given` is a quasi-identifier."""
+def subset(columns: Sequence[str], of: Sequence[str], argument: str) -> None:
+    """Check that every name in `columns` is a quasi-identifier."""
     known = {fold(name) for name in of}
-    for name in texts:
+    for name in columns:
         if fold(name) not in known:
             raise InvalidInput(
                 f'Column "{name}" is in {argument} but not in qi: add it to qi, or take it out of {argument}.'
             )
 
 
-def disjoint(texts: Sequence[str], of: Sequence[str], argument: str) -> None:
-    """Check that no name in `given` is a quasi-identifier."""
+def disjoint(columns: Sequence[str], of: Sequence[str], argument: str) -> None:
+    """Check that no name in `columns` is a quasi-identifier."""
     known = {fold(name) for name in of}
-    for name in texts:
+    for name in columns:
         if fold(name) in known:
             raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')
 

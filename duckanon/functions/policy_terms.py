@@ -24,7 +24,7 @@ _MOST_VALUES = 1_000_000
 def plain_terms(arguments: Mapping[str, object]) -> dict[str, Any]:
     """The terms of a policy as plain values that JSON can hold, checked against each other. NULLs are left out.
 
-    given: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
+    arguments: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
     """
     found: dict[str, Any] = dict.fromkeys(argument.name for argument in functions()["protect"].arguments[1:])
     found |= checked(

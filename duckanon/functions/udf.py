@@ -119,11 +119,11 @@ class Instance:
         """The names of the functions that it has. To list them takes DuckDB 25 ms, as it lists its own, too."""
         if self._is_new:
             return set()
-        con = self._con.execute(
+        rows = self._con.execute(
             "SELECT function_name FROM system.main.duckdb_functions() "
             "WHERE system.main.starts_with(function_name, '_dk_')"
         )
-        return {name for (name,) in con.fetchall()}
+        return {name for (name,) in rows.fetchall()}
 
     @property
     def is_complete(self) -> bool:

@@ -83,11 +83,11 @@ class Ledger:
     def databases(self) -> list[str]:
         """The names of the databases that can have a ledger."""
         with self._cursors.cursor() as cursor:
-            con = cursor.execute(
+            rows = cursor.execute(
                 "SELECT database_name FROM system.main.duckdb_databases() "
                 "WHERE NOT internal AND type = 'duckdb' ORDER BY ALL ASC"
             )
-            return [name for (name,) in con.fetchall()]
+            return [name for (name,) in rows.fetchall()]
 
     def lines(self, database: str) -> list[Line]:
         """All lines, in order. Raises InvalidInput for a ledger of another format."""
@@ -293,12 +293,12 @@ class Ledger:
 
         There is none in memory, and none for an encrypted file, since the journal would not be.
         """
-        con = cursor.execute(
+        rows = cursor.execute(
             "SELECT readonly, type, CASE WHEN NOT encrypted THEN path END FROM system.main.duckdb_databases() "
             "WHERE database_name = ?",
             [database],
         )
-        ((readonly, kind, path),) = con.fetchall()
+        ((readonly, kind, path),) = rows.fetchall()
         if not path or not Path(path).is_file():
             return readonly, kind, None
         if path not in self._journals:

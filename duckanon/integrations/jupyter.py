@@ -209,6 +209,6 @@ def _one_sentence() -> Iterator[None]:
 
 
 def _shown(error: BaseException, text: str) -> BaseException:
-    """The error, which IPython will show as `told`: IPython calls an error's method _render_traceback_."""
+    """The error, which IPython will show as `text`: IPython calls an error's method _render_traceback_."""
     error._render_traceback_ = lambda: [text]  # type: ignore[attr-defined]
     return error

@@ -95,7 +95,7 @@ class AvailableReleases:
         return self.placed(question)
 
     def answer(self, context: RuleContext, findings: Sequence[Finding], node: Node) -> str | None:
-        """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
+        """Replace the node that asks for `findings` by a release. Returns why there is none, in a sentence, or None."""
         first = findings[0]
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
@@ -215,11 +215,11 @@ class AvailableReleases:
         if kind == RecordReads.shown and _is_browse(context.bound.query):
             ways[Counts.shown] = lambda: suggestions.browsed(context, name)
             ways["total"] = lambda: suggestions.total(context, name)
-        order = [kind, *(text for text in ways if text != kind)] if kind in ways else list(ways)
-        texts = [way for text in order for way in ways[text]()]
-        if not texts:
+        order = [kind, *(release for release in ways if release != kind)] if kind in ways else list(ways)
+        questions = [way for release in order for way in ways[release]()]
+        if not questions:
             return "Its policy offers no release: ask the steward."
-        return f"What may be asked: {' or '.join(texts[:3])}."
+        return f"What may be asked: {' or '.join(questions[:3])}."
 
     def _published(self, name: TableName, *releases: str) -> list[str]:
         return [

@@ -102,7 +102,7 @@ class _Parts:
 
 
 def answer(context: RuleContext, group_sizes: GroupSizes, node: Node) -> str | None:
-    """Replace the node that asks for `found` by the release. Returns why that cannot be done, else None."""
+    """Replace the node that asks for `group_sizes` by the release. Returns why that cannot be done, else None."""
     name = group_sizes.table
     if offered(context, name) is None:
         return _not_offered(context, group_sizes)
@@ -598,7 +598,7 @@ def _released(expr: Expr, size: Expr) -> Expr:
 
 
 def _over_release(context: RuleContext, group_sizes: GroupSizes, asked: _Asked, node: Node) -> Node:
-    """The query over the release that shows the columns of `found`. Raises NotOffered."""
+    """The query over the release that shows the columns of `group_sizes`. Raises NotOffered."""
     renderer = Renderer()
 
     def over(expr: Expr) -> str:

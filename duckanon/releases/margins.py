@@ -157,7 +157,7 @@ class Noise:
     def in_words(self, beside: str | None, spent: Fraction, number: int | None = None) -> str:
         """Sentences. beside: how wide noise is beside the numbers, where that is known. spent: what was charged.
 
-        seen: if these are only the first numbers, how many rows they are of.
+        number: if these are only the first numbers, how many rows they are of.
         """
         said = beside or "Its numbers have noise; explain_privacy of the query says how wide."
         if beside is not None and number is not None:

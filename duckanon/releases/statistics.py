@@ -157,10 +157,8 @@ class Count(Told):
 
     @property
     def value(self) -> str:
-        relation = self.by.sql(self.cells, self.where)
-        return (
-            f"CAST({times(relation if self.by.is_whole else f'round({relation})', self.asked.factor)} AS {self._type})"
-        )
+        count = self.by.sql(self.cells, self.where)
+        return f"CAST({times(count if self.by.is_whole else f'round({count})', self.asked.factor)} AS {self._type})"
 
     def end(self, side: str) -> str:
         """No count is below zero, so neither is an end of its interval."""

@@ -340,7 +340,7 @@ class Backend:
         return "SUMMARIZE SELECT 1 AS one" if first == "summarize" else ""
 
     def _described(self, text: str, described: Described = ()) -> list[Column]:
-        """The columns of the last result. told: their names and types, where it has texts in place of values."""
+        """The columns of the last result. described: their names and types, where it has texts in place of values."""
         described = described or [(str(value[0]), str(value[1])) for value in self._con.description or ()]
         shown = as_postgresql(text, [name for name, _ in described])
         return [Column(name, pg_type(kind)) for name, (_, kind) in zip(shown, described, strict=True)]
@@ -513,7 +513,7 @@ class AnalystBackend(Backend):
         return Result(result.tag, result.columns, _Listed(rows).fetch, decision=result.decision)
 
     def _result(self, text: str, spent: Fraction, described: Described = ()) -> Result:
-        """The result of the statement that was just run. told: its columns, where some came as texts."""
+        """The result of the statement that was just run. described: its columns, where some came as texts."""
         decision, first = self._analyst.decision, _first(text)
         if first in ("create", "insert", "drop"):
             self._own_changes += 1

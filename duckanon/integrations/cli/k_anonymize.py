@@ -43,7 +43,7 @@ def release(
 ) -> None:
     """Write the k-anonymous copy of `path` to `out` and summarise it on stderr.
 
-    reads: how `path` is read. given: the arguments of k_anonymize but for tables; None is left out. within: an earlier
+    reads: how `path` is read. arguments: those of k_anonymize but for tables; None is left out. within: an earlier
     release, as for `earlier`.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """

@@ -32,7 +32,7 @@ _HOUSEHOLDS = (
 def write(path: Path, out: Path, reads: InOptions, arguments: Mapping[str, Any], *, force: bool) -> None:
     """Write the records of `path` with their risk to `out`, and say on stderr how many are alone by few columns.
 
-    reads: how `path` is read. given: the arguments of record_risk but for the table; None is left out.
+    reads: how `path` is read. arguments: the arguments of record_risk but for the table; None is left out.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
     if out.exists() and path.exists() and out.samefile(path):

@@ -30,7 +30,7 @@ def suppressed(
 ) -> None:
     """Write the table of `path` to `out` and say on stderr how much of it is suppressed.
 
-    reads: how `path` is read. given: the arguments of suppress but for the table; None is left out.
+    reads: how `path` is read. arguments: the arguments of suppress but for the table; None is left out.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
     file = target(out, force=force)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def compared(con: Connection, before: str, path: Path, after: str, arguments: Mapping[str, Any]) -> str:
     """The call of k_utility. before: the table's name on `con`, from the file `path`; after: as on the command line.
 
-    given: the other arguments of k_utility; None is left out. Without columns they are those that all programs compare.
+    arguments: the others of k_utility; None is left out. Without columns they are those that all programs compare.
     Raises InvalidInput if there is no such release.
     """
     columns = arguments["columns"] or list(_types(con, before))

@@ -93,7 +93,7 @@ class MacroFunctions:
     def _policies(self, governance: Governance, arguments: Mapping[str, Any]) -> list[str]:
         """Apply what the project declares. Returns what has changed; raises InvalidInput for the first bad declaration.
 
-        given: run, the invocation; nodes, as in dbt's manifest; built, the ids of those that this run has made; ended,
+        arguments: run, the invocation; nodes, as in dbt's manifest; built, the ids of those that this run made; ended,
         whether it is over; builds, whether it is one that builds. (dbt runs its hooks around tests, too.)
         """
         ended, found = bool(arguments["ended"]), declarations(arguments["nodes"], arguments["built"])

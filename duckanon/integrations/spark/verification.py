@@ -16,7 +16,7 @@ KEPT = "_dk_kept"
 
 
 def verify(data_frame: DataFrame, columns: list[str], request: KAnonymize, facts: Facts) -> None:
-    """Check the records `made`: raises an error, and nothing is released. columns: of the table that was read."""
+    """Check the records `data_frame`: raises an error, and nothing is released. columns: of the table that was read."""
     shown = [quoted(name) for cell in request.cells for name in cell.names]
     unit = None if request.criteria.unit is None else column(data_frame, request.criteria.unit)
     classes = data_frame.groupBy(KEPT, *shown).agg(
