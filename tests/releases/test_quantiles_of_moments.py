@@ -96,3 +96,52 @@ def test_values_outside_of_the_bounds_are_taken_for_the_nearest(tmp_path: Path) 
     with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
         found = con.execute("SELECT quantile_disc(d, 0), quantile_disc(d, 1), median(ts) FROM stays").fetchall()
         assert [str(one)[:10] for one in found[0][:2]] == ["2024-01-01", "2024-12-31"]
+
+
+JOINED_RECORDS = """
+CREATE TABLE patients (pid BIGINT PRIMARY KEY, sex VARCHAR, born DATE);
+INSERT INTO patients
+    SELECT i, ['f', 'm'][1 + i % 2], DATE '1990-01-01' + (i * 91 % 900)::INTEGER FROM range(800) r(i);
+CREATE TABLE visits AS SELECT i * 7 % 800 AS pid, ['n0', 'n1'][1 + i % 2] AS ward,
+    DATE '2024-01-01' + (i * 37 % 301)::INTEGER AS d FROM range(2400) r(i)
+"""
+JOINED_PROTECT = """
+SELECT protect('patients', population := 'people', privacy_unit := 'pid', rows_per_unit := 1, epsilon := 1000000,
+  per_query := 3000, public := ['sex'], domains := {'sex': ['f', 'm']},
+  bounds := {'born': ['1990-01-01', '1992-06-30']});
+SELECT protect('visits', population := 'people', privacy_unit := 'pid', rows_per_unit := 3, epsilon := 1000000,
+  per_query := 3000, public := ['ward'], domains := {'ward': ['n0', 'n1']},
+  bounds := {'d': ['2024-01-01', '2024-12-31']})
+"""
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyst, Any]]:
+    path = tmp_path_factory.mktemp("joined") / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con, duckdb.connect() as plain:
+        for statement in JOINED_RECORDS.split(";"):
+            con.execute(statement).fetchall()
+            plain.execute(statement)
+        for statement in JOINED_PROTECT.split(";"):
+            con.execute(statement).fetchall()
+        con.close()
+        with duckanon.connect(path, role="analyst") as analyst:
+            yield analyst, plain
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sex, median(d) FROM patients JOIN visits USING (pid) GROUP BY sex ORDER BY sex",
+        "SELECT median(born), median(d) FROM patients JOIN visits USING (pid) WHERE ward = 'n0'",
+        "SELECT ward, quantile_disc(born, 0.3) FROM visits JOIN patients USING (pid) GROUP BY ward ORDER BY ward",
+        "SELECT median(first) FROM (SELECT pid, min(d) AS first FROM visits GROUP BY pid)",
+        "SELECT median(d) FROM visits v WHERE EXISTS (FROM patients p WHERE p.pid = v.pid AND born < '1991-01-01')",
+        "SELECT sex, median(d) FROM patients LEFT JOIN visits USING (pid) GROUP BY sex ORDER BY sex",
+    ],
+)
+def test_those_of_joins_are_those_of_duckdb(sql: str, joined: tuple[Analyst, Any]) -> None:
+    analyst, plain = joined
+    for row, expected in zip(analyst.execute(sql).fetchall(), plain.execute(sql).fetchall(), strict=True):
+        for value, other in zip(row, expected, strict=True):
+            assert value == other or abs(value - other) <= timedelta(days=2)

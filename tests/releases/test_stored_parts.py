@@ -236,3 +236,24 @@ def test_parts_of_joins_are_free_and_what_duckdb_says(tmp_path: Path, monkeypatc
             plain = sql.replace("FROM visits", "FROM plain_visits").replace("JOIN people", "JOIN plain_people")
             assert sorted(rows(con, sql), key=repr) == sorted(rows(con._con.cursor(), plain), key=repr)
             assert (drawn is not None, spent(con)[1] - before) == (is_free, 0 if is_free else 1), sql
+
+
+def test_a_change_of_a_policy_in_place_ends_what_its_answers_make_free(tmp_path: Path) -> None:
+    path, part = tmp_path / "x.duckdb", f"SELECT ward, count(*) {_JOINED} WHERE sex = 'f' GROUP BY ward"
+    with duckanon.connect(path, role="steward") as con:
+        for sql in _LINKED:
+            con.execute(sql).fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        con.execute(f"SELECT sex, ward, count(*) {_JOINED} GROUP BY ALL").fetchall()
+        assert con.explain(part).steps[0].drawn is not None
+    for changed in (
+        _LINKED[-2].replace("['f', 'm']", "['f', 'm', 'x']"),
+        _LINKED[-1].replace("'B', NULL", "'B', 'C', NULL"),
+        _LINKED[-1].replace("'B', NULL", "'B', 'C', NULL").replace("rows_per_unit := 3", "rows_per_unit := 2"),
+    ):
+        with duckanon.connect(path, role="steward") as con:
+            con.execute(changed).fetchall()
+        with duckanon.connect(path, role="analyst") as con:
+            assert con.explain(part).steps[0].drawn is None
+            con.execute(f"SELECT sex, ward, count(*) {_JOINED} GROUP BY ALL").fetchall()
+            assert con.explain(part).steps[0].drawn is not None
