@@ -217,6 +217,8 @@ class AvailableReleases:
             ways["total"] = lambda: suggestions.total(context, name)
         order = [kind, *(release for release in ways if release != kind)] if kind in ways else list(ways)
         questions = [way for release in order for way in ways[release]()]
+        if not questions and not context.catalog.protected[name].stands:
+            return "Nothing may be asked of this table until its steward has settled its policy."
         if not questions:
             return "Its policy offers no release: ask the steward."
         return f"What may be asked: {' or '.join(questions[:3])}."

@@ -11,7 +11,7 @@ from duckanon.catalog.snapshot import Protected, Stored
 from duckanon.governance.locations import Location
 from duckanon.releases.looked_up import LookedUp, LookUp, Place
 from duckanon.releases.looked_up_table import declared_bounds, found_in, spelled_in, table_of, with_looked_up
-from duckanon.releases.noise import NotOffered, not_dropped
+from duckanon.releases.noise import NotOffered, check_stands, not_dropped
 from duckanon.releases.same_unit import is_of_unit
 from duckanon.releases.whether import as_conditions, whether
 from duckanon.rewrite.algebra.expressions import Column, Comparison, Expr, Star, has, rebuilt, walk
@@ -65,8 +65,10 @@ def check_found(needed: Mapping[LookUp, Node], columns: Iterable[LookedUp]) -> N
 def looking_up(context: RuleContext, block: Block, first: Source) -> LookingUp:
     """A block with its joins as columns of one of its sources, the protected table whose records are counted.
 
-    Raises NotOffered where another source is no look-up.
+    Raises NotOffered where another source is no look-up, or the protected table is not as its policy needs it.
     """
+    assert isinstance(first.relation, Table)
+    check_stands(context.protected(first.relation.name))
     if any(has(expression, Star) for expression in block.expressions()):
         raise NotOffered("A whole record is no column of what is prepared: name its columns.")
     return Reading(context, as_conditions(block), first).made()

@@ -42,12 +42,17 @@ def offering(context: RuleContext, name: TableName) -> Protected:
     protected = context.protected(name)
     if protected.policy.per_query is None:
         raise NotOffered(_NONE)
+    check_stands(protected)
+    return protected
+
+
+def check_stands(protected: Protected) -> None:
+    """Raises NotOffered for a table that is gone, or lacks a column of its policy."""
     if not protected.stands:
         raise NotOffered(
             "The table does not stand as its policy needs it, with all columns that it names, none generated or with "
             "COLLATE, and with the keys that its links need: ask the steward."
         )
-    return protected
 
 
 def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:

@@ -152,3 +152,37 @@ def test_a_table_that_is_not_as_its_policy_needs_it_is_refused(
         con.execute(change).fetchall()
     with duckanon.connect(path, role="analyst") as con, pytest.raises(DuckanonError, match="does not stand as its"):
         con.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE t", "ALTER TABLE t DROP COLUMN sick", "ALTER TABLE t RENAME TO u"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, count(*) FROM t GROUP BY k",
+        "SELECT count(*) FROM t WHERE EXISTS (FROM names WHERE names.id = t.k)",
+        "SELECT count(*) FROM t WHERE k IN (SELECT id FROM names)",
+        "SELECT name, count(*) FROM t JOIN names ON names.id = t.k GROUP BY name",
+        "SELECT name, count(*) FROM t LEFT JOIN names ON names.id = t.k GROUP BY name",
+        "SELECT count(*) FROM t ANTI JOIN names ON names.id = t.k",
+    ],
+)
+def test_nor_does_what_is_prepared_answer_for_it(tmp_path: Path, sql: str, change: str) -> None:
+    path = tmp_path / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        for statement in (
+            "CREATE TABLE t AS SELECT i AS id, i % 3 AS k, i % 2 = 0 AS sick FROM range(100) r(i)",
+            "CREATE TABLE names AS SELECT i AS id, 'n' || i AS name FROM range(2) r(i)",
+            "ALTER TABLE names ADD PRIMARY KEY (id)",
+            "SELECT open_table('names')",
+            "SELECT protect('t', population := 'p', epsilon := 9, delta := 1e-9, privacy_unit := 'id', "
+            "rows_per_unit := 1, per_query := 1, public := ['k', 'sick'], "
+            "domains := {'k': [0, 1, 2], 'sick': [true, false]})",
+            "FROM prepare('t', by := [['k', 'sick']], epsilon := 1, buy := true)",
+            change,
+        ):
+            con.execute(statement).fetchall()
+    with (
+        duckanon.connect(path, role="analyst") as con,
+        pytest.raises(DuckanonError, match="until its steward has settled"),
+    ):
+        con.execute(sql).fetchall()
