@@ -57,10 +57,10 @@ def audit(sums: Ints, target: int, facts: Sequence[Fact] = (), name: Callable[[i
     else:
         problem, kinds = knapsack(sums, target)
         kind = kinds.astype(np.int64)
-    found = residues(problem)
-    if not found.count.all():
+    feasible = residues(problem)
+    if not feasible.count.all():
         raise Infeasible("No table has these proportions and this sample size: check n and the proportions.")
-    return Audit(kind, offset, found)
+    return Audit(kind, offset, feasible)
 
 
 def audit_table(table: Reduced, facts: Sequence[Fact] = (), name: Callable[[int], str] = "row {}".format) -> Audit:
@@ -68,11 +68,11 @@ def audit_table(table: Reduced, facts: Sequence[Fact] = (), name: Callable[[int]
 
     Raises Infeasible as `audit`; DuckanonError if the facts are true and a true count lies outside of its bounds.
     """
-    found = audit(table.sums, table.target, facts, name)
-    outside = (found.lower > table.divisors) | (found.upper < table.divisors)
+    bounds = audit(table.sums, table.target, facts, name)
+    outside = (bounds.lower > table.divisors) | (bounds.upper < table.divisors)
     if outside.any() and all(_holds(fact, table) for fact in facts):
         raise DuckanonError("cell_bounds lost a true count: this is a bug in duckanon, nothing was returned.")
-    return found
+    return bounds
 
 
 def _holds(fact: Fact, table: Reduced) -> bool:
@@ -89,8 +89,8 @@ def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
     Raises InvalidInput as `reduce`.
     """
     table = reduce(rows, counts)
-    found = audit_table(table)
-    disclosed = found.lower == found.upper
+    bounds = audit_table(table)
+    disclosed = bounds.lower == bounds.upper
     # Rows of zeros are not among the table's rows.
     at = np.minimum(np.searchsorted(table.rows, rows), len(table.rows) - 1)
     exposed = (table.rows[at] == rows) & disclosed[at]

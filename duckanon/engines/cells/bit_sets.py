@@ -173,12 +173,12 @@ def _windows(sums: Ints, copies: Ints, target: int, width: int) -> tuple[Ints, I
     pending = 1
     while pending:
         pending -= 1
-        begin, end, taken, until, level = nodes[pending]
+        begin, end, sibling_begin, sibling_end, level = nodes[pending]
         words = levels[level]
-        if until > taken:
+        if sibling_end > sibling_begin:
             words = levels[level + 1]
             assign(words, levels[level])
-            for i in range(taken, until):
+            for i in range(sibling_begin, sibling_end):
                 _take(words, sums[left_out[i]])
             level += 1
         if end - begin > 1:

@@ -149,14 +149,14 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
     small: as in `audit.report`. progress: called with the share done, 0 to 1.
     Raises InvalidInput for an empty search, one of more than MOST designs, and more than MOST_PLACES combinations.
     """
-    wanted = count_designs(table, search)
-    if not wanted:
+    total = count_designs(table, search)
+    if not total:
         raise InvalidInput(
             "No design is left: name two variables or more, and leave one of them free to be a row and one a column."
         )
-    if wanted > MOST:
+    if total > MOST:
         raise InvalidInput(
-            f"There are {wanted} designs, more than 1000000: narrow them by fixed_rows, fixed_cols or max_cols, "
+            f"There are {total} designs, more than 1000000: narrow them by fixed_rows, fixed_cols or max_cols, "
             "or merge fewer variables."
         )
     if prod(table.levels) > MOST_PLACES:
@@ -164,7 +164,7 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
     if not len(table.counts):
         raise InvalidInput("All counts are zero: a table without records has no proportions.")
     whole = _entropy(table.counts)
-    found: list[Design] = []
+    audited: list[Design] = []
     entropies: dict[tuple[tuple[int, Groups | None], ...], float] = {}
     for used in _subsets(len(table.levels), search):
         for merged in _mergings(used, table, search):
@@ -194,6 +194,6 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
                 measures = report(places[by_row], counts[by_row], small)
                 measures |= shape(measures, [levels[v] for v in rows], [levels[v] for v in cols])
                 information = min(1.0, here / whole) if whole else 1.0
-                found.append(Design(rows, cols, merged, measures, information, max(0.0, sum(parts) - here)))
-            progress(len(found) / wanted)
-    return sorted(found, key=lambda design: design.rank)
+                audited.append(Design(rows, cols, merged, measures, information, max(0.0, sum(parts) - here)))
+            progress(len(audited) / total)
+    return sorted(audited, key=lambda design: design.rank)

@@ -140,18 +140,18 @@ class Feasible:
 
 def feasible(runs: list[list[range]]) -> Feasible:
     """The Feasible made of each kind's runs."""
-    ends = np.cumsum([len(one) for one in runs], dtype=np.int64)
-    flat = [(run.start, run.step, len(run)) for one in runs for run in one]
+    ends = np.cumsum([len(kind_runs) for kind_runs in runs], dtype=np.int64)
+    flat = [(run.start, run.step, len(run)) for kind_runs in runs for run in kind_runs]
     first, step, size = np.array(flat, dtype=np.int64).reshape(-1, 3).T.copy()
     return Feasible(np.concatenate([[0], ends[:-1]]).astype(np.int64) if len(runs) else ends, ends, first, step, size)
 
 
-def consecutive(values: list[int]) -> list[range]:
+def consecutive(numbers: list[int]) -> list[range]:
     """Ascending numbers as runs of consecutive ones."""
-    found: list[range] = []
-    for value in values:
-        if found and found[-1].stop == value:
-            found[-1] = range(found[-1].start, value + 1)
+    runs: list[range] = []
+    for number in numbers:
+        if runs and runs[-1].stop == number:
+            runs[-1] = range(runs[-1].start, number + 1)
         else:
-            found.append(range(value, value + 1))
-    return found
+            runs.append(range(number, number + 1))
+    return runs

@@ -24,7 +24,7 @@ def milp(problem: Knapsack) -> Extremes:
 
     if problem.target >= _MOST:
         raise InvalidInput("The sample is too large for the integer program: use residues.")
-    found = simplify(problem)
+    settled = simplify(problem)
     kinds, target = len(problem), problem.target
     # Two variables a kind: one for one of its rows, one for its other rows together.
     own = target // problem.sums
@@ -35,7 +35,7 @@ def milp(problem: Knapsack) -> Extremes:
     lower, upper = np.full(kinds, -1, dtype=np.int64), np.full(kinds, -1, dtype=np.int64)
     for k in range(kinds):
         check()
-        for sign, known, into in ((1.0, found.lower, lower), (-1.0, found.upper, upper)):
+        for sign, known, into in ((1.0, settled.lower, lower), (-1.0, settled.upper, upper)):
             if known[k] >= 0 and k:
                 into[k] = known[k]
                 continue

@@ -82,9 +82,9 @@ def with_facts(
     order of the rows, whose facts contradict those of the rows before it.
     """
     lower, upper = bounds_of_nu(len(sums), facts, name)
-    found = _knapsack(sums, target, lower, upper)
-    if found is not None and _possible(found[0]):
-        return *found, lower
+    collapsed = _knapsack(sums, target, lower, upper)
+    if collapsed is not None and _possible(collapsed[0]):
+        return *collapsed, lower
     concerned = sorted({fact.row for fact in facts})
     # More facts never make more tables possible, so bisection finds the first row that leaves none.
     good, bad = 0, len(concerned)

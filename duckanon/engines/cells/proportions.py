@@ -17,18 +17,18 @@ from duckanon.errors import Infeasible, InvalidInput
 MOST_FOR_DOUBLE = 94_906_265
 
 
-def from_double(value: float, n: int) -> Fraction:
+def from_double(double: float, n: int) -> Fraction:
     """The only fraction with a denominator up to n <= MOST_FOR_DOUBLE that is this double.
 
     Raises InvalidInput if there is none.
     """
-    found = Fraction(value).limit_denominator(n)
-    if float(found) != value:
+    fraction = Fraction(double).limit_denominator(n)
+    if float(fraction) != double:
         raise InvalidInput(
             "A proportion is no fraction with a denominator up to n: if proportions were rounded, say to how many "
             "digits, as in digits := 3."
         )
-    return found
+    return fraction
 
 
 def exact_bounds(
@@ -58,11 +58,11 @@ def exact_bounds(
         )
     if n > LARGEST:
         raise InvalidInput("n is more than 10^18, which is more than cell bounds are made for.")
-    found = audit(np.array(sums, dtype=np.int64), n - total)
+    bounds = audit(np.array(sums, dtype=np.int64), n - total)
     of = np.repeat(np.arange(len(sums)), [end - begin for begin, end in zip(starts, ends, strict=True)])
     reduced = np.array([int(share * sums[i]) for share, i in zip(shares, of.tolist(), strict=True)], dtype=np.int64)
     return CellBounds(
-        reduced * found.lower[of],
-        reduced * found.upper[of],
-        np.where(reduced == 0, 1, found.count[of]),
+        reduced * bounds.lower[of],
+        reduced * bounds.upper[of],
+        np.where(reduced == 0, 1, bounds.count[of]),
     )

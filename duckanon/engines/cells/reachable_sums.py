@@ -32,10 +32,10 @@ def _update(sums: Ints, item: int, supply: int, target: int) -> Ints:
 def _read(sums: Ints, item: int, upper: int, target: int) -> list[range]:
     """Every nu from 0 to upper for which target - nu * item is one of the sums."""
     rest = target - sums
-    found = np.sort(rest[rest % item == 0] // item)
+    multiples = np.sort(rest[rest % item == 0] // item)
     if upper != FREE:
-        found = found[found <= upper]
-    return consecutive(found.tolist())
+        multiples = multiples[multiples <= upper]
+    return consecutive(multiples.tolist())
 
 
 def reachable_sums(problem: Knapsack, only: int | None = None) -> Feasible:

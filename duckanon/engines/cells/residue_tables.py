@@ -42,19 +42,19 @@ def take_in(table: Ints, spare: Ints, item: int, supply: int, target: int) -> No
                     q -= m
             if at < 0:
                 continue
-            q, value = at, best
+            q, candidate = at, best
             for _ in range(length - 1):
                 q += step
                 if q >= m:
                     q -= m
-                value += item
-                if value < table[q]:
-                    if value <= target:
-                        table[q] = value
+                candidate += item
+                if candidate < table[q]:
+                    if candidate <= target:
+                        table[q] = candidate
                     else:
-                        value = NEVER - item
+                        candidate = NEVER - item
                 else:
-                    value = min(table[q], NEVER - item)
+                    candidate = min(table[q], NEVER - item)
         return
     left, part = supply, 1
     while left > 0:
@@ -65,9 +65,9 @@ def take_in(table: Ints, spare: Ints, item: int, supply: int, target: int) -> No
         assign(spare, table)
         q = size % m
         for p in range(m):
-            value = spare[p] + size
-            if value <= target and value < table[q]:
-                table[q] = value
+            candidate = spare[p] + size
+            if candidate <= target and candidate < table[q]:
+                table[q] = candidate
             q += 1
             if q == m:
                 q = 0
@@ -96,10 +96,10 @@ def shape(table: Ints) -> tuple[int, int]:
     m = len(table)
     divisor, most, reached = m, 0, 0
     for q in range(m):
-        value = table[q]
-        if value < NEVER:
+        least = table[q]
+        if least < NEVER:
             reached += 1
-            most = max(most, value)
+            most = max(most, least)
             if divisor > 1 and q % divisor:
                 divisor = gcd(divisor, q)
     return divisor, (most if reached == m // divisor else -1)

@@ -85,7 +85,7 @@ def _leave_out(
     supplies: Ints,
     kept: int,
     owner: Ints,
-    asked: Ints,
+    questions: Ints,
     whole: Ints,
     plain: bool,
     depth: int,
@@ -93,13 +93,13 @@ def _leave_out(
     """Feasible nu for each question.
 
     items, supplies: all sums but the modulus; the first `kept` are never left out.
-    owner, asked: item i >= kept is left out for the questions owner[i - kept] to owner[i - kept + 1] - 1; a question
-        asked[j] has the supply of the sum that remains, and the upper bound of nu.
+    questions: for each the supply of its sum that remains, and the upper bound of nu.
+    owner: item i >= kept is left out for the questions owner[i - kept] to owner[i - kept + 1] - 1.
     whole: sums and upper bounds to be read where nothing is left out.
-    Returns the begin and end of each question's runs, `asked` before `whole`, and the runs as first, step, size.
+    Returns the begin and end of each question's runs, `questions` before `whole`, and the runs as first, step, size.
     """
     leaves = len(items) - kept
-    places = np.zeros((len(asked) + len(whole), 2), dtype=np.int64)
+    places = np.zeros((len(questions) + len(whole), 2), dtype=np.int64)
     runs = np.empty((64, 3), dtype=np.int64)
     used = 0
     tables = np.empty((depth + 2, modulus), dtype=np.int64)
@@ -118,12 +118,16 @@ def _leave_out(
         pending = 1
     while pending:
         pending -= 1
-        begin, end, taken, until, level, spot = nodes[pending]
-        while plain and taken < until and tables[level, items[taken] % modulus] <= items[taken]:
-            taken += 1
-        if taken < until:
+        begin, end, sibling_begin, sibling_end, level, spot = nodes[pending]
+        while (
+            plain
+            and sibling_begin < sibling_end
+            and tables[level, items[sibling_begin] % modulus] <= items[sibling_begin]
+        ):
+            sibling_begin += 1
+        if sibling_begin < sibling_end:
             assign(tables[spot], tables[level])
-            take_in_all(tables[spot], spare, items, supplies, taken, until, target, plain)
+            take_in_all(tables[spot], spare, items, supplies, sibling_begin, sibling_end, target, plain)
             assign(shapes[spot], shape(tables[spot]))
             level, spot = spot, spot + 1
         if end - begin > 1:
@@ -134,14 +138,14 @@ def _leave_out(
             continue
         for question in range(owner[begin - kept], owner[begin - kept + 1]):
             own = level
-            if asked[question, 0]:
+            if questions[question, 0]:
                 own = spot
                 assign(tables[own], tables[level])
-                take_in(tables[own], spare, items[begin], asked[question, 0], target)
+                take_in(tables[own], spare, items[begin], questions[question, 0], target)
                 assign(shapes[own], shape(tables[own]))
             places[question, 0] = used
             runs, used = _read(
-                tables[own], shapes[own, 0], shapes[own, 1], items[begin], asked[question, 1], target, runs, used
+                tables[own], shapes[own, 0], shapes[own, 1], items[begin], questions[question, 1], target, runs, used
             )
             places[question, 1] = used
     if len(whole):
@@ -149,9 +153,9 @@ def _leave_out(
         take_in_all(table, spare, items, supplies, kept, kept + leaves, target, plain)
         divisor, most = shape(table)
         for i in range(len(whole)):
-            places[len(asked) + i, 0] = used
+            places[len(questions) + i, 0] = used
             runs, used = _read(table, divisor, most, whole[i, 0], whole[i, 1], target, runs, used)
-            places[len(asked) + i, 1] = used
+            places[len(questions) + i, 1] = used
     return places, runs[:used]
 
 
@@ -164,12 +168,12 @@ def _room(modulus: int, leaves: int) -> bool:
 class _DistinctSums:
     """The rows of a problem by their sum.
 
-    values: the distinct sums, ascending. of: which of them each kind has, shape (kinds,). free: how many rows of each
+    distinct: these sums, ascending. of: which of them each kind has, shape (kinds,). free: how many rows of each
     have no upper bound.
     """
 
     problem: Knapsack
-    values: Ints
+    distinct: Ints
     of: npt.NDArray[np.intp]
     free: Ints
 
@@ -192,11 +196,11 @@ class _DistinctSums:
 
     def bounded_supply(self, g: int, less: int = 0) -> int:
         """How often a sum can be used by its bounded rows, but for `less`, up to what the target allows."""
-        problem, found = self.problem, -less
+        problem, supply = self.problem, -less
         for k in np.flatnonzero(self.of == g):
             if problem.uppers[k] != FREE:
-                found += int(problem.uppers[k]) * int(problem.copies[k])
-        return min(found, problem.target // int(self.values[g]) + 1)
+                supply += int(problem.uppers[k]) * int(problem.copies[k])
+        return min(supply, problem.target // int(self.distinct[g]) + 1)
 
     def remaining(self, kind: int) -> int:
         """How often a kind's sum can be used by the other rows of that sum, of which at most one is free."""
@@ -228,7 +232,7 @@ def residues(problem: Knapsack) -> Feasible:
     usable = sums.supplies != 0
     usable[smallest] = False
     single = np.flatnonzero(usable & (sums.free < 2))
-    if not _room(int(sums.values[smallest]), len(single)):
+    if not _room(int(sums.distinct[smallest]), len(single)):
         return reachable_sums(problem)
     return _by_residues(sums, smallest, single, np.flatnonzero(usable & (sums.free >= 2)))
 
@@ -242,28 +246,28 @@ def _by_residues(
     Where a single sum's row is left out the table changes: only the bounded rows of that sum remain.
     """
     problem, of = sums.problem, sums.of
-    is_single = np.isin(np.arange(len(sums.values)), single)
+    is_single = np.isin(np.arange(len(sums.distinct)), single)
     moved = is_single[of] & (problem.uppers != 0)
     alone = (problem.uppers == FREE) & (of == smallest) & (sums.free[smallest] == 1)
-    asked, whole = np.flatnonzero(moved), np.flatnonzero(~moved & ~alone)
-    remaining = np.zeros(len(asked), dtype=np.int64)
+    left_out, whole = np.flatnonzero(moved), np.flatnonzero(~moved & ~alone)
+    remaining = np.zeros(len(left_out), dtype=np.int64)
     if problem.bounded:
-        remaining = np.array([sums.remaining(int(k)) for k in asked], dtype=np.int64)
+        remaining = np.array([sums.remaining(int(k)) for k in left_out], dtype=np.int64)
     listed = np.concatenate([kept, single])
     places, runs = _leave_out(
-        int(sums.values[smallest]),
+        int(sums.distinct[smallest]),
         problem.target,
-        sums.values[listed],
+        sums.distinct[listed],
         sums.supplies[listed],
         len(kept),
-        np.searchsorted(of[asked], np.append(single, len(sums.values))),
-        np.stack([remaining, problem.uppers[asked]], axis=1),
+        np.searchsorted(of[left_out], np.append(single, len(sums.distinct))),
+        np.stack([remaining, problem.uppers[left_out]], axis=1),
         np.stack([problem.sums[whole], problem.uppers[whole]], axis=1),
         not problem.bounded,
         len(single).bit_length() + 1,
     )
     begin, end = np.empty(len(problem), dtype=np.int64), np.empty(len(problem), dtype=np.int64)
-    order = np.concatenate([asked, whole])
+    order = np.concatenate([left_out, whole])
     begin[order], end[order] = places[:, 0], places[:, 1]
     for k in np.flatnonzero(alone):
         more = _without_the_only(sums, int(k))
@@ -277,23 +281,23 @@ def _without_the_only(sums: _DistinctSums, kind: int) -> Ints:
     """Runs of the smallest sum's only free row: with it left out, another sum is the modulus."""
     problem, smallest = sums.problem, int(sums.of[kind])
     others = np.flatnonzero(sums.free)[1:]
-    if not len(others) or not _room(int(sums.values[others[0]]), 0):
-        one = by_all_sums(problem, kind)
-        return np.stack([one.first, one.step, one.size], axis=1)
+    if not len(others) or not _room(int(sums.distinct[others[0]]), 0):
+        feasible = by_all_sums(problem, kind)
+        return np.stack([feasible.first, feasible.step, feasible.size], axis=1)
     supplies = sums.supplies.copy()
     supplies[others[0]] = 0
     supplies[smallest] = sums.bounded_supply(smallest)
     listed = np.flatnonzero(supplies)
     nothing = np.zeros((0, 2), dtype=np.int64)
     _, runs = _leave_out(
-        int(sums.values[others[0]]),
+        int(sums.distinct[others[0]]),
         problem.target,
-        sums.values[listed],
+        sums.distinct[listed],
         supplies[listed],
         len(listed),
         np.zeros(1, dtype=np.int64),
         nothing,
-        np.array([[sums.values[smallest], FREE]], dtype=np.int64),
+        np.array([[sums.distinct[smallest], FREE]], dtype=np.int64),
         not problem.bounded,
         0,
     )

@@ -75,10 +75,10 @@ def _first_total(q: Ints, rules: Ints, scale: int, most: int) -> int:
 @allocating
 def _totals(q: Ints, rules: Ints, scale: int, first: int, width: int) -> Bools:
     """Which of the totals first, ..., first + width are possible."""
-    found = np.zeros(width + 1, dtype=np.bool_)
+    possible = np.zeros(width + 1, dtype=np.bool_)
     for x in range(width + 1):
-        found[x] = _is_total(q, rules, first + x, scale)
-    return found
+        possible[x] = _is_total(q, rules, first + x, scale)
+    return possible
 
 
 @allocating
@@ -99,12 +99,12 @@ def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bool
         steps[max(least, t - high)] += 1
         steps[min(most, t - low) + 1] -= 1
     smallest, largest, count, depth = -1, -1, 0, 0
-    for value in range(len(steps)):
-        depth += steps[value]
+    for candidate in range(len(steps)):
+        depth += steps[candidate]
         if depth > 0:
             if smallest < 0:
-                smallest = value
-            largest = value
+                smallest = candidate
+            largest = candidate
             count += 1
     return smallest, largest, count
 
@@ -128,8 +128,8 @@ def _cut(bits: int, gamma: int) -> _Set:
     return _Set(bits, outside.bit_length() - 1)
 
 
-def _to_bits(array: Bools) -> int:
-    return int.from_bytes(np.packbits(array, bitorder="little").tobytes(), "little")
+def _to_bits(members: Bools) -> int:
+    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
 
 
 def _to_array(bits: int, width: int) -> Bools:
@@ -139,17 +139,17 @@ def _to_array(bits: int, width: int) -> Bools:
 
 
 def _members(bits: int) -> list[int]:
-    found: list[int] = np.flatnonzero(_to_array(bits, max(bits.bit_length() - 1, 0))).tolist()
-    return found
+    members: list[int] = np.flatnonzero(_to_array(bits, max(bits.bit_length() - 1, 0))).tolist()
+    return members
 
 
-def _sum(one: _Set, other: _Set) -> _Set:
+def _sum(first: _Set, second: _Set) -> _Set:
     """All sums of a member of each. Both contain 0, so the sums contain both sets: only x up to both gammas matter."""
-    gamma = min(one.gamma, other.gamma)
+    gamma = min(first.gamma, second.gamma)
     if gamma < 0:
         return _Set(0, -1)
     mask = (1 << (gamma + 1)) - 1
-    a, b = one.bits & mask, other.bits & mask
+    a, b = first.bits & mask, second.bits & mask
     if a.bit_count() > b.bit_count():
         a, b = b, a
     if a.bit_count() <= _FEW or gamma < 4096:
@@ -164,9 +164,9 @@ def _sum(one: _Set, other: _Set) -> _Set:
     return _cut(_to_bits(product > 0.5), gamma)
 
 
-def _times(one: _Set, copies: int, slack: int) -> _Set:
+def _times(members: _Set, copies: int, slack: int) -> _Set:
     """All sums of `copies` members."""
-    total, power = _Set(1, slack) if slack else _Set(0, -1), one
+    total, power = _Set(1, slack) if slack else _Set(0, -1), members
     while copies:
         if copies & 1:
             total = _sum(total, power)
@@ -231,11 +231,11 @@ class _Kind:
         """
         if not totals.any():
             raise Infeasible("No table has these proportions and this sample size: check p, n and digits.")
-        found: dict[tuple[int, int], tuple[int, int, int]] = {}
+        ranges: dict[tuple[int, int], tuple[int, int, int]] = {}
         for which, cell in enumerate(zip(self.published.tolist(), self.rules.tolist(), strict=True)):
-            if cell not in found:
-                found[cell] = _cell(self.published, self.rules, which, scale, self.first, totals)
-        return found
+            if cell not in ranges:
+                ranges[cell] = _cell(self.published, self.rules, which, scale, self.first, totals)
+        return ranges
 
 
 def _kinds(
@@ -280,14 +280,14 @@ def rounded_bounds(
     Raises Infeasible if no table has these proportions, InvalidInput for what is too large to be exact.
     """
     scale = 10**digits
-    each = [ties] * len(rows) if isinstance(ties, str) else ties
-    rules = np.array([TIES.index(one) + _SHOWN * shown for one in each], dtype=np.int64)
+    cell_ties = [ties] * len(rows) if isinstance(ties, str) else ties
+    rules = np.array([TIES.index(rounding) + _SHOWN * shown for rounding in cell_ties], dtype=np.int64)
     if n * (2 * scale + 1) >= 2**62:
         raise InvalidInput("n times 10^digits is above 10^18: that many digits are more than rounding leaves open.")
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     kinds, kind_of = _kinds(starts, published, rules, scale, n, name)
     copies = np.bincount(kind_of).tolist()
-    least = sum(kind.first * many for kind, many in zip(kinds, copies, strict=True))
+    least = sum(kind.first * row_count for kind, row_count in zip(kinds, copies, strict=True))
     slack = n - least
     if slack < 0:
         raise Infeasible(
@@ -309,8 +309,8 @@ def rounded_bounds(
 
     _leave_out([_cut(_to_bits(total), slack) for total in totals], copies, slack, answer)
     row_kind = np.repeat(np.array(kind_of), np.diff(starts, append=len(rows)))
-    found = np.array(
+    ranges = np.array(
         [answers[k][q, rule] for k, q, rule in zip(row_kind.tolist(), published.tolist(), rules.tolist(), strict=True)],
         dtype=np.int64,
     ).reshape(-1, 3)
-    return CellBounds(*np.ascontiguousarray(found.T))
+    return CellBounds(*np.ascontiguousarray(ranges.T))

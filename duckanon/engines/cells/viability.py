@@ -60,8 +60,8 @@ def _read(viable: _Viable, item: int, upper: int, target: int) -> list[range]:
         runs.append(range(nu))
     # No smaller nu can be found: its bit lies beyond the last one that is set.
     first = max(nu, -((viable.bits.bit_length() - 1 - target) // item))
-    found = [n for n in range(first, top + 1) if viable.bits >> (target - n * item) & 1]
-    runs += consecutive(found)
+    multiples = [n for n in range(first, top + 1) if viable.bits >> (target - n * item) & 1]
+    runs += consecutive(multiples)
     if len(runs) > 1 and runs[0].stop == runs[1].start:
         runs[:2] = [range(runs[0].start, runs[1].stop)]
     return runs
@@ -94,10 +94,10 @@ def simplify(problem: Knapsack) -> Extremes:
 def _simplified(problem: Knapsack) -> list[list[range] | None]:
     """The feasible nu of the kinds that the simplifications settle; None for the others."""
     known = simplify(problem)
-    ones = int(problem.copies[problem.sums == 1].sum()) if not problem.bounded else 0
+    unit_rows = int(problem.copies[problem.sums == 1].sum()) if not problem.bounded else 0
     answers: list[list[range] | None] = []
     for k in range(len(problem)):
-        others = ones - (problem.sums[k] == 1)
+        others = unit_rows - (problem.sums[k] == 1)
         if known.lower[k] == 0 == known.upper[k]:
             answers.append([range(1)])
         elif others > 0:
@@ -158,18 +158,18 @@ def viability(problem: Knapsack, only: int | None = None) -> Feasible:
     always = [k for k in range(len(problem)) if _rest(problem, k) == supplies[k][1]]
     single = [k for k in range(len(problem)) if _rest(problem, k) != supplies[k][1]]
     base = take(empty, always)
-    wanted = [k for k in single if answers[k] is None]
+    unsettled = [k for k in single if answers[k] is None]
     base = take(base, [k for k in single if answers[k] is not None])
-    if wanted:
-        divide(wanted, base)
+    if unsettled:
+        divide(unsettled, base)
     whole = [k for k in always if answers[k] is None]
-    if whole or not wanted:
-        full = take(base, wanted)
+    if whole or not unsettled:
+        full = take(base, unsettled)
         if target not in full:
             # There is no solution, which the simplifications presuppose.
             return feasible([[] for _ in answers])
         for k in whole:
             leaf(k, full)
-    elif not any(answers[k] for k in wanted):
+    elif not any(answers[k] for k in unsettled):
         return feasible([[] for _ in answers])
     return feasible([answer or [] for answer in answers])
