@@ -62,12 +62,12 @@ def table(draws: Draws) -> Table:
     farthest = ceil((_FAR + 1) * b) + 1 + int(max(down.max(), up.max()))
     start = ceil(2 * farthest / width) + 2
     bins = np.arange(-start, start)
-    wanted, half = _splits(type(draws[0]), len(draws))
+    splits, half = _splits(type(draws[0]), len(draws))
     # Where in the splits' own table, which is in scales, the bins' middles are.
     place = np.rint((bins * width + (width - 1) / 2) / b * _FINE).astype(np.int64) + _FAR * _FINE
     inside = (place >= 0) & (place <= 2 * _FAR * _FINE)
     chosen = np.full((len(VARIANCES) + 1, len(bins)), _EVEN)
-    chosen[:, inside] = wanted[:, place[inside]]
+    chosen[:, inside] = splits[:, place[inside]]
     lo, hi = down[chosen], up[chosen]
     met = [_inverse(bins, width, *pair) for pair in zip(lo, hi, strict=True)]
     first, last = (np.array(part) for part in zip(*met, strict=True))
@@ -93,15 +93,18 @@ class Tables:
 
 def tables(noises: Sequence[Draws]) -> Tables:
     """The tables of these noises."""
-    found = [table(draws) for draws in noises]
-    flat = (np.concatenate([getattr(one, name).reshape(-1) for one in found]) for name in ("lo", "hi", "first", "last"))
+    acceptances = [table(draws) for draws in noises]
+    flat = (
+        np.concatenate([getattr(acceptance, name).reshape(-1) for acceptance in acceptances])
+        for name in ("lo", "hi", "first", "last")
+    )
     return Tables(
-        np.array([one.scale for one in found]),
-        np.array([one.width for one in found]),
-        np.array([one.start for one in found]),
-        np.array([one.even for one in found]),
-        np.array([one.half for one in found]),
-        np.cumsum([0, *(one.lo.size for one in found)])[:-1],
+        np.array([acceptance.scale for acceptance in acceptances]),
+        np.array([acceptance.width for acceptance in acceptances]),
+        np.array([acceptance.start for acceptance in acceptances]),
+        np.array([acceptance.even for acceptance in acceptances]),
+        np.array([acceptance.half for acceptance in acceptances]),
+        np.cumsum([0, *(acceptance.lo.size for acceptance in acceptances)])[:-1],
         *flat,
     )
 

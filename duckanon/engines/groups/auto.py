@@ -39,7 +39,9 @@ def auto(measured: Measurements) -> Estimate:
     if measured.totals is not None and not plain:
         # t_1 has no noise, and so no variance that anything would use.
         curves = tuple(np.column_stack([known, curve]) for known, curve in zip(measured.totals, curves, strict=True))
-        variances = tuple(np.column_stack([np.ones(len(each)), each]) for each in variances)
+        variances = tuple(
+            np.column_stack([np.ones(len(level_variances)), level_variances]) for level_variances in variances
+        )
     drawn = [measured.noise[0]] * measured.max_size if plain else draws_of(measured, 0)
     low, high = _root_interval(measured, above, drawn)
     spread = np.array([[sum(map(variance, draws)) for draws in drawn]])
@@ -50,10 +52,10 @@ def auto(measured: Measurements) -> Estimate:
             totals, total_variances = measured.totals[level + 1], np.zeros(len(parent))
         else:
             totals, total_variances = share_out(above, parent, curve, blur, families, plain)
-        found = cells(above, parent, totals, curve, blur, plain)
-        wanted, cell_variances = posterior_cells(found, measured.max_size)
-        groups = fit(found.start, found.size, wanted, cell_variances, above, totals, families)
-        spread = _spread(found, parent, cell_variances, spread, above, totals, total_variances)
+        level_cells = cells(above, parent, totals, curve, blur, plain)
+        posterior, cell_variances = posterior_cells(level_cells, measured.max_size)
+        groups = fit(level_cells.start, level_cells.size, posterior, cell_variances, above, totals, families)
+        spread = _spread(level_cells, parent, cell_variances, spread, above, totals, total_variances)
         most = totals + _whole(np.ceil(_WIDTH * np.sqrt(total_variances)))
         low, high = _interval(groups, spread, above, parent, totals, np.minimum(high[parent], most[:, None]))
         lows.append(low)
@@ -69,13 +71,13 @@ def _whole(numbers: Floats) -> Ints:
 
 def _with_look(measured: Measurements) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """The values and their variances, level by level; the look is averaged into the root's, by inverse variances."""
-    values: list[Floats] = [level.astype(np.float64) for level in measured.values]
-    variances = [measured.variances(level) for level in range(len(values))]
+    noisy: list[Floats] = [level.astype(np.float64) for level in measured.values]
+    variances = [measured.variances(level) for level in range(len(noisy))]
     if measured.look is not None:
         own, of_look = variances[0], variance(measured.look.noise)
-        values[0] = (values[0] * of_look + measured.look.values * own) / (own + of_look)
+        noisy[0] = (noisy[0] * of_look + measured.look.values * own) / (own + of_look)
         variances[0] = own * of_look / (own + of_look)
-    return tuple(values), tuple(variances)
+    return tuple(noisy), tuple(variances)
 
 
 def _root(curve: Floats, variances: Floats, total: int | None) -> Ints:
@@ -92,14 +94,14 @@ def _root(curve: Floats, variances: Floats, total: int | None) -> Ints:
 
 def _plain_root(noisy: Floats, noise: float, total: int | None) -> Ints:
     """The root's groups from noisy n_s, (max_size,), by `sparse`; a public total is kept. noise: its variance."""
-    found, variances = sparse(noisy, noise)
+    estimates, variances = sparse(noisy, noise)
     if total is None:
-        rounded = _whole(np.rint(found))
+        rounded = _whole(np.rint(estimates))
         if rounded.sum() <= MOST:
             return rounded[None, :]
         total = MOST
-    whole = np.empty(len(found), dtype=np.int64)
-    column(project_to_sum(found, variances, float(total)), total, whole)
+    whole = np.empty(len(estimates), dtype=np.int64)
+    column(project_to_sum(estimates, variances, float(total)), total, whole)
     return whole[None, :]
 
 
@@ -122,7 +124,7 @@ def _root_interval(measured: Measurements, groups: Ints, drawn: list[Draws]) -> 
 
 
 def _spread(
-    found: Cells,
+    level_cells: Cells,
     parent: Ints,
     cell_variances: Floats,
     upper: Floats,
@@ -133,9 +135,9 @@ def _spread(
     """The variance of each region's numbers: the cell's own, a share of the parent's, and a share of the total's."""
     share = totals / np.maximum(above.sum(axis=1), 1)[parent]
     spread: Floats = upper[parent] * (share * share)[:, None]
-    region = np.repeat(np.arange(len(parent)), np.diff(found.start))
-    part = found.expected / np.maximum(totals, 1)[region]
-    spread[region, found.size] += cell_variances + part * part * total_variances[region]
+    region = np.repeat(np.arange(len(parent)), np.diff(level_cells.start))
+    part = level_cells.expected / np.maximum(totals, 1)[region]
+    spread[region, level_cells.size] += cell_variances + part * part * total_variances[region]
     return spread
 
 

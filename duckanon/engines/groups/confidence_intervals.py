@@ -65,10 +65,13 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
             if measured.query is HISTOGRAM:
                 _from_counts(measured, level, most, low, high)
             else:
-                taken = _bounded_by_parents(measured, level)
-                _from_above(measured, level, most, low, high, int(np.flatnonzero(~taken).max(initial=-1)) + 1)
-                if taken.any():
-                    low[:, taken], high[:, taken] = 0, highs[-1][:, taken][measured.hierarchy.parents[level - 1]]
+                by_parents = _bounded_by_parents(measured, level)
+                _from_above(measured, level, most, low, high, int(np.flatnonzero(~by_parents).max(initial=-1)) + 1)
+                if by_parents.any():
+                    low[:, by_parents], high[:, by_parents] = (
+                        0,
+                        highs[-1][:, by_parents][measured.hierarchy.parents[level - 1]],
+                    )
         lows.append(np.minimum(np.clip(low, 0, most[:, None]), released))
         highs.append(np.maximum(np.clip(high, 0, most[:, None]), released))
     return tuple(lows), tuple(highs)
@@ -94,9 +97,9 @@ def _bounded_by_parents(measured: Measurements, level: int) -> NDArray[np.bool_]
     """The sizes at which the parents' upper bounds are expected to be below their own: chosen by the look alone."""
     if measured.look is None or level == 0:
         return np.zeros(measured.max_size, dtype=bool)
-    above, own = (_expected_bounds(measured, measured.look, each) for each in (level - 1, level))
-    taken: NDArray[np.bool_] = above < _SHORTER * own
-    return taken
+    above, own = (_expected_bounds(measured, measured.look, bounding_level) for bounding_level in (level - 1, level))
+    shorter: NDArray[np.bool_] = above < _SHORTER * own
+    return shorter
 
 
 def _expected_bounds(measured: Measurements, look: Look, level: int) -> Floats:
@@ -106,8 +109,8 @@ def _expected_bounds(measured: Measurements, look: Look, level: int) -> Floats:
     numbers = (curve[:-1] - np.append(curve[2:], 0.0)) / 2
     one_sided = curve[:-1] + _reaches(measured, level).min(axis=(0, 1))
     two_sided = numbers + [table(draws).even[0] if draws else 0 for draws in draws_of(measured, level)]
-    found: Floats = np.minimum(one_sided, two_sided)
-    return found
+    bounds: Floats = np.minimum(one_sided, two_sided)
+    return bounds
 
 
 def _blocks(regions: int, sizes: int) -> Iterator[slice]:
@@ -123,45 +126,45 @@ def draws_of(measured: Measurements, level: int) -> list[Draws]:
     """For each size the draws in n_s = t_s - t_(s+1). t_1 may be public; t after the last size is 0."""
     drawn: list[Draws] = [(measured.noise[level][way],) for way in measured.ways]
     first: list[Draws] = [()] if measured.totals is not None else []
-    return [one + other for one, other in pairwise([*first, *drawn, ()])]
+    return [current + following for current, following in pairwise([*first, *drawn, ()])]
 
 
-def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints, many: int) -> None:
-    """The intervals of the first `many` sizes, or of some more, into low and high."""
+def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints, count: int) -> None:
+    """The intervals of the first `count` sizes, or of some more, into low and high."""
     known, values, drawn = measured.totals is not None, measured.values[level], draws_of(measured, level)
     # t_1 to t_(max_size + 1), the last of them zero.
     first = [most[:, None]] if known else []
-    seen = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
+    noisy = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
     if not any(drawn):
-        low[:] = high[:] = seen[:, :1]
+        low[:] = high[:] = noisy[:, :1]
         return
-    found = _elsewhere(measured, level)
-    if found is None:
-        _alone(seen, drawn, low, high)
+    elsewhere = _elsewhere(measured, level)
+    if elsewhere is None:
+        _alone(noisy, drawn, low, high)
         return
-    parent, rows, row_variances, whole = found
+    parent, rows, row_variances, whole = elsewhere
     curve, variances = _curve(rows, row_variances, whole), measured.variances(level)
     whole_of = np.maximum(curve[:, 0], 1.0)[parent]
-    share, unsure = np.maximum(seen[:, 0], 0) / whole_of, np.zeros(len(seen))
+    share, unsure = np.maximum(noisy[:, 0], 0) / whole_of, np.zeros(len(noisy))
     first_share, first_unsure = share, unsure
     if not known:
         # y_1 estimates the total. Size 1 is tested by y_1, so there the later values do, by least squares.
         unsure = variances[0] / whole_of**2
         weights = curve[:, 2:] / np.append(variances, 1.0)[2:]
         squares = np.maximum((curve[:, 2:] * weights).sum(axis=1), 1e-6 / variances[0])[parent]
-        first_share = np.maximum((seen[:, 2:] * weights[parent]).sum(axis=1) / squares, 0)
+        first_share = np.maximum((noisy[:, 2:] * weights[parent]).sum(axis=1) / squares, 0)
         first_unsure = 1 / squares
     of_rows = np.concatenate([[0.0] * known, row_variances, [0.0]])
     # The sizes that are asked for, and those after them that their windows reach.
-    sizes = min(many + WINDOWS[-1], low.shape[1])
+    sizes = min(count + WINDOWS[-1], low.shape[1])
     tests, row_variances = _tests(measured, level, drawn[:sizes]), (of_rows[:-1] + of_rows[1:])[:sizes]
-    seen, curve = seen[:, : sizes + 1], curve[:, : sizes + 1]
+    noisy, curve = noisy[:, : sizes + 1], curve[:, : sizes + 1]
     for block in _blocks(len(low), sizes):
         shares, share_variances = (
             np.column_stack([first[block], np.repeat(other[block, None], sizes - 1, axis=1)])
             for first, other in ((first_share, share), (first_unsure, unsure))
         )
-        cells = _Above(seen[block], curve[parent[block]], shares, share_variances, row_variances, most[block, None])
+        cells = _Above(noisy[block], curve[parent[block]], shares, share_variances, row_variances, most[block, None])
         low[block, :sizes], high[block, :sizes] = cells.intervals(tests)
 
 
@@ -209,23 +212,23 @@ def _reaches(measured: Measurements, level: int) -> Floats:
     # For each size from 2 on (from 1 on, if t_1 is private) the values of its scale from it down to t_2, and after it.
     ways = measured.ways
     starts = np.append(0, np.flatnonzero(np.diff(ways)) + 1)
-    many = np.diff(np.append(starts, len(ways)))
-    at, start = np.arange(len(ways)), np.repeat(starts, many)
-    before, after = at - start + 1, np.repeat(starts + many, many) - at - 1
+    run_lengths = np.diff(np.append(starts, len(ways)))
+    at, start = np.arange(len(ways)), np.repeat(starts, run_lengths)
+    before, after = at - start + 1, np.repeat(starts + run_lengths, run_lengths) - at - 1
     if not known:
-        before[1 : many[0]] -= 1
+        before[1 : run_lengths[0]] -= 1
         after[0] = min(1, after[0])
     least = np.ones(len(ways), dtype=np.int64)
     if known:
         # Before size 1 there is only the public t_1: no noise.
-        before, after, least = np.append(0, before), np.append(many[0], after), np.append(0, least)
+        before, after, least = np.append(0, before), np.append(run_lengths[0], after), np.append(0, least)
         ways = np.append(ways[0], ways)
     reaches = np.full((len(WINDOWS), len(WINDOWS), len(ways)), _NEVER)
     for i, k in np.ndindex(reaches.shape[:2]):
         fits = (least <= WINDOWS[i]) & (WINDOWS[i] <= before) & (WINDOWS[k] <= after)
         for way in np.unique(ways[fits]):
-            found = reach(measured.noise[level][way], WINDOWS[i], WINDOWS[k], 1 - LEVEL)
-            reaches[i, k, fits & (ways == way)] = found
+            noise_reach = reach(measured.noise[level][way], WINDOWS[i], WINDOWS[k], 1 - LEVEL)
+            reaches[i, k, fits & (ways == way)] = noise_reach
     return reaches
 
 
@@ -233,12 +236,12 @@ def _reaches(measured: Measurements, level: int) -> Floats:
 class _Above:
     """Some regions' cells.
 
-    seen: t_1 to t_(sizes + 1), (regions, sizes + 1). curve: what is expected of `seen` where the region has its
+    noisy: t_1 to t_(sizes + 1), (regions, sizes + 1). curve: what is expected of `noisy` where the region has its
     parent's total. shares, share_variances: (regions, sizes), the estimated shares of the parent's total, and their
     variances. row_variances: (sizes,), of the parents' numbers. most: the largest possible numbers, (regions, 1).
     """
 
-    seen: Ints
+    noisy: Ints
     curve: Floats
     shares: Floats
     share_variances: Floats
@@ -255,34 +258,36 @@ class _Above:
         half = tests.tables.half[tests.place, v]
         two_sided = np.minimum(mean + half, most) - np.maximum(mean - half, 0.0)
         bound, expected = self._bounds(tests.reaches)
-        low, high = _two_sided(self.seen[:, :-1] - self.seen[:, 1:], mean, tests.place, v, tests.tables)
+        low, high = _two_sided(self.noisy[:, :-1] - self.noisy[:, 1:], mean, tests.place, v, tests.tables)
         one_sided = two_sided >= np.minimum(expected, most)
         return np.where(one_sided, 0, low), np.where(one_sided, np.floor(bound).astype(np.int64), high)
 
     def _bounds(self, reaches: Floats) -> tuple[Floats, Floats]:
         """One-sided upper bounds of n_s, with the windows whose expected bound is least; and that expectation."""
         # Sums of t_2 to t_s, observed, and expected for a share of 1.
-        own, sums = self.seen[:, :-1].copy(), self.curve[:, :-1].copy()
+        own, sums = self.noisy[:, :-1].copy(), self.curve[:, :-1].copy()
         own[:, 0], sums[:, 0] = 0, 0.0
         own, sums = np.cumsum(own, axis=1), np.cumsum(sums, axis=1)
         expected, chosen = np.full(self.shares.shape, _NEVER), np.zeros(self.shares.shape, dtype=np.int64)
-        for pair, (many, other) in enumerate(product(WINDOWS, WINDOWS)):
+        for pair, (window_before, window_after) in enumerate(product(WINDOWS, WINDOWS)):
             reach = reaches.reshape(-1, reaches.shape[-1])[pair]
             if reach[0] < _NEVER:
-                found = self.shares[:, :1] * self.curve[:, :1]
-                found = found - self._expected(sums, 0, 1, other) + reach[0]
-                _keep_least(expected[:, :1], chosen[:, :1], found, pair)
+                bound = self.shares[:, :1] * self.curve[:, :1]
+                bound = bound - self._expected(sums, 0, 1, window_after) + reach[0]
+                _keep_least(expected[:, :1], chosen[:, :1], bound, pair)
             fits = np.flatnonzero(reach[1:] < _NEVER) + 1
             if len(fits):
                 first, end = int(fits[0]), int(fits[-1]) + 1
                 shares = self.shares[:, first:end]
-                found = shares / many * (sums[:, first:end] - sums[:, first - many : end - many])
-                found = found - self._expected(sums, first, end, other) + reach[first:end]
-                _keep_least(expected[:, first:end], chosen[:, first:end], found, pair)
+                bound = (
+                    shares / window_before * (sums[:, first:end] - sums[:, first - window_before : end - window_before])
+                )
+                bound = bound - self._expected(sums, first, end, window_after) + reach[first:end]
+                _keep_least(expected[:, first:end], chosen[:, first:end], bound, pair)
         windows, place = np.array(WINDOWS), np.arange(self.shares.shape[1])
         back, ahead = windows[chosen // len(WINDOWS)], windows[chosen % len(WINDOWS)]
         before = (own - np.take_along_axis(own, np.maximum(place - back, 0), axis=1)) / np.maximum(back, 1)
-        before[:, 0] = self.seen[:, 0]
+        before[:, 0] = self.noisy[:, 0]
         after = (np.take_along_axis(own, np.minimum(place + ahead, len(place) - 1), axis=1) - own) / np.maximum(
             ahead, 1
         )
@@ -290,18 +295,18 @@ class _Above:
         reach = reaches.reshape(-1)[chosen * len(place) + place]
         return before - after + reach + 1e-9 + 1e-15 * (np.abs(before) + np.abs(after)), expected
 
-    def _expected(self, sums: Floats, first: int, end: int, many: int) -> Floats:
-        """The expected mean of the `many` values of t after each of the sizes first .. end - 1; zero for no values."""
-        if many == 0:
+    def _expected(self, sums: Floats, first: int, end: int, window: int) -> Floats:
+        """The expected mean of the `window` values of t after each of the sizes first .. end - 1; zero for none."""
+        if window == 0:
             return np.zeros((1, 1))
-        return self.shares[:, first:end] * (sums[:, first + many : end + many] - sums[:, first:end]) / many
+        return self.shares[:, first:end] * (sums[:, first + window : end + window] - sums[:, first:end]) / window
 
 
-def _keep_least(expected: Floats, chosen: Ints, found: Floats, which: int) -> None:
-    """Replace entries of `expected` that are above `found`, and set `chosen` there to `which`."""
-    less = found < expected
-    np.copyto(expected, found, where=less)
-    np.copyto(chosen, which, where=less)
+def _keep_least(expected: Floats, chosen: Ints, bound: Floats, pair: int) -> None:
+    """Replace entries of `expected` that are above `bound`, and set `chosen` there to `pair`."""
+    less = bound < expected
+    np.copyto(expected, bound, where=less)
+    np.copyto(chosen, pair, where=less)
 
 
 def _spread(mean: Floats) -> Floats:
@@ -320,18 +325,18 @@ def _two_sided(noisy: Ints, mean: Floats, t: Ints | int, v: Ints, tables: Tables
     return low + middle, high + middle
 
 
-def _alone(seen: Ints, drawn: list[Draws], low: Ints, high: Ints) -> None:
+def _alone(noisy: Ints, drawn: list[Draws], low: Ints, high: Ints) -> None:
     """Intervals where the root is the only level: values of smaller sizes choose the test.
 
     If the values of t 16 to 31 sizes before are hardly above zero, the mean of the 16 values before t_s is an upper
-    bound of t_s, and so of n_s. Elsewhere the test is two-sided and symmetric. seen: (1, sizes + 1). drawn: as in
+    bound of t_s, and so of n_s. Elsewhere the test is two-sided and symmetric. noisy: (1, sizes + 1). drawn: as in
     `draws_of`; all scales are equal.
     """
-    sizes, noise = seen.shape[1] - 1, drawn[-1][0]
+    sizes, noise = noisy.shape[1] - 1, drawn[-1][0]
     even = np.array([table(draws).even for draws in drawn])
-    difference = seen[0, :-1] - seen[0, 1:]
+    difference = noisy[0, :-1] - noisy[0, 1:]
     low[0], high[0] = difference - even[:, 1], difference + even[:, 0]
-    runs = np.lib.stride_tricks.sliding_window_view(seen[0, :sizes], 16).mean(axis=1) if sizes > 32 else np.empty(0)
+    runs = np.lib.stride_tricks.sliding_window_view(noisy[0, :sizes], 16).mean(axis=1) if sizes > 32 else np.empty(0)
     places = np.flatnonzero(runs[1 : len(runs) - 16] <= 2 * size(noise)) + 32
     bound = runs[places - 15] + reach(noise, 16, 0, 1 - LEVEL)
     low[0, places], high[0, places] = 0, np.floor(bound + 1e-9 + 1e-15 * np.abs(bound)).astype(np.int64)
@@ -341,31 +346,31 @@ def _alone(seen: Ints, drawn: list[Draws], low: Ints, high: Ints) -> None:
 
 
 def _from_counts(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints) -> None:
-    values, draws = measured.values[level], measured.noise[level]
-    found = _elsewhere(measured, level)
-    if found is None:
+    noisy, draws = measured.values[level], measured.noise[level]
+    elsewhere = _elsewhere(measured, level)
+    if elsewhere is None:
         below, above = table(draws).even
-        low[:], high[:] = values - above, values + below
+        low[:], high[:] = noisy - above, noisy + below
         return
-    parent, rows, row_variances, _ = found
+    parent, rows, row_variances, _ = elsewhere
     fitted = [sparse(row.astype(float), float(row_variances[0])) for row in rows]
     shape, shape_variances = (np.array(part) for part in zip(*fitted, strict=True))
     for block in _blocks(*low.shape):
-        given = values[block], measured.totals is not None, most[block, None], shape[parent[block]]
-        low[block], high[block] = _of_counts(*given, shape_variances[parent[block]], draws)
+        block_facts = noisy[block], measured.totals is not None, most[block, None], shape[parent[block]]
+        low[block], high[block] = _of_counts(*block_facts, shape_variances[parent[block]], draws)
 
 
 def _of_counts(
-    seen: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, draws: Draws
+    noisy: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, draws: Draws
 ) -> tuple[Ints, Ints]:
     """Two-sided intervals of some regions. shape, shape_variances: of each region's parent.
 
     A private total is estimated from the noisy numbers of the other sizes, by least squares on the shape.
     """
     if known:
-        share, unsure = most / np.maximum(_later(shape)[:, :1], 1.0), np.zeros((len(seen), 1))
+        share, unsure = most / np.maximum(_later(shape)[:, :1], 1.0), np.zeros((len(noisy), 1))
     else:
-        square, product = shape * shape, shape * seen
+        square, product = shape * shape, shape * noisy
         squares, products = _later(square), _later(product)
         rest = np.maximum(_before(square) + squares[:, 1:], 1e-9 * squares[:, :1] + 1e-6)
         # Sums before a size and after it, because a difference of two float sums would still contain rounding errors
@@ -373,19 +378,19 @@ def _of_counts(
         share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(draws[0]) / rest
     mean = np.minimum(share * shape, most)
     spread = _spread(mean) + share * share * shape_variances + shape * shape * unsure
-    found = tables([draws])
-    return _two_sided(seen, mean, 0, _prior(spread, found.scale), found)
+    acceptance = tables([draws])
+    return _two_sided(noisy, mean, 0, _prior(spread, acceptance.scale), acceptance)
 
 
-def _later(values: Floats) -> Floats:
+def _later(numbers: Floats) -> Floats:
     """Sums over each size and all larger ones, and a last one over none."""
-    sums = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
-    return np.column_stack([sums, np.zeros(len(values))])
+    sums = np.cumsum(numbers[:, ::-1], axis=1)[:, ::-1]
+    return np.column_stack([sums, np.zeros(len(numbers))])
 
 
-def _before(values: Floats) -> Floats:
+def _before(numbers: Floats) -> Floats:
     """Sums over all sizes smaller than each."""
-    return np.column_stack([np.zeros(len(values)), np.cumsum(values[:, :-1], axis=1)])
+    return np.column_stack([np.zeros(len(numbers)), np.cumsum(numbers[:, :-1], axis=1)])
 
 
 def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
@@ -409,14 +414,14 @@ def tail(above: Ints, variances: Floats) -> Ints:
     sums, spread = np.cumsum(above, axis=1, dtype=np.float64), np.cumsum(variances)[None, :]
     run = 16
     while run <= above.shape[1]:
-        mean, variance = (_run_means(one, run) for one in (sums, spread))
+        mean, variance = (_run_means(running, run) for running in (sums, spread))
         bound[:, run - 1 :] = np.minimum(bound[:, run - 1 :], np.maximum(mean, 0) + 3 * np.sqrt(variance / run))
         run *= 4
-    found: Ints = np.ceil(np.minimum(bound, 2.0**62)).astype(np.int64)
-    return found
+    bounds: Ints = np.ceil(np.minimum(bound, 2.0**62)).astype(np.int64)
+    return bounds
 
 
 def _run_means(sums: Floats, run: int) -> Floats:
     """Means of so many adjacent values, from the running sums of all."""
-    found: Floats = (sums[:, run - 1 :] - np.column_stack([np.zeros(len(sums)), sums[:, :-run]])) / run
-    return found
+    means: Floats = (sums[:, run - 1 :] - np.column_stack([np.zeros(len(sums)), sums[:, :-run]])) / run
+    return means

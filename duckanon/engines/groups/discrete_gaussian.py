@@ -45,12 +45,12 @@ def variance(parameter: Fraction) -> float:
 def beyond(variances: tuple[Fraction, ...], v: Ints) -> Floats:
     """P(X > v), X one draw or the difference of two; for v < 0 no more than that it is at most 1."""
     if is_wide(max(variances)):
-        middle = (v + 1 - len(variances) / 2) / _spread([(one, 1.0) for one in variances])
+        middle = (v + 1 - len(variances) / 2) / _spread([(variance, 1.0) for variance in variances])
         return _normal_tail(middle.astype(np.float64))
     tails = _tails(variances)
-    found: Floats = np.where(v < len(tails), tails[np.clip(v, 0, len(tails) - 1)], _ERROR)
-    found[v < 0] = 1.0
-    return found
+    chances: Floats = np.where(v < len(tails), tails[np.clip(v, 0, len(tails) - 1)], _ERROR)
+    chances[v < 0] = 1.0
+    return chances
 
 
 @lru_cache(maxsize=64)
@@ -59,15 +59,15 @@ def _tails(variances: tuple[Fraction, ...]) -> Floats:
     half = ceil(9 * sqrt(sum(variances))) + 2
     length = 1 << (4 * half).bit_length()
     angles = pi * np.arange(length // 2 + 1) / length
-    waves = sum((Gaussian(one).wave(angles) for one in variances), np.zeros(len(angles)))
+    waves = sum((Gaussian(variance).wave(angles) for variance in variances), np.zeros(len(angles)))
     chances = np.maximum(np.fft.irfft(np.exp(waves), length)[1 : length // 2], 0.0)
-    found: Floats = np.cumsum(chances[::-1])[::-1][:half] + _ERROR
-    return found
+    tails: Floats = np.cumsum(chances[::-1])[::-1][:half] + _ERROR
+    return tails
 
 
-def wide_reach(variance: Fraction, many: int, other: int, chance: float) -> float:
+def wide_reach(variance: Fraction, draws: int, others: int, chance: float) -> float:
     """A q with P(N > q) <= chance, N = (mean of so many draws) - (mean of so many others, if any) of wide noise."""
-    means = [(variance, 1 / each) for each in (many, other) if each]
+    means = [(variance, 1 / count) for count in (draws, others) if count]
     return NormalDist().inv_cdf(1 - chance) * _spread(means) * (1 + 1e-9) + len(means) / 2
 
 
@@ -76,15 +76,15 @@ def _spread(parts: Sequence[tuple[Fraction, float]]) -> float:
 
     A narrow draw beside wide ones counts as one of variance 4, which is more spread.
     """
-    found = 0.0
+    total = 0.0
     for parameter, part in parts:
         known = max(float(parameter), 4.0)
-        found += part * known / (1 - 0.65 / known) ** 2
-    return sqrt(found)
+        total += part * known / (1 - 0.65 / known) ** 2
+    return sqrt(total)
 
 
 def _normal_tail(x: Floats) -> Floats:
     from scipy.special import ndtr
 
-    found: Floats = ndtr(-x)
-    return found * (1 + 1e-12)
+    tail: Floats = ndtr(-x)
+    return tail * (1 + 1e-12)

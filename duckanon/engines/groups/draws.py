@@ -65,7 +65,7 @@ def quantiles(draws: Draws, chances: Floats) -> Ints:
 
 
 @lru_cache(maxsize=1024)
-def reach(noise: Noise, many: int, other: int, chance: float) -> float:
+def reach(noise: Noise, draws: int, others: int, chance: float) -> float:
     """A q with P(N > q) <= chance, N = (mean of so many draws) - (mean of so many other draws), each as in WINDOWS.
 
     q is exact up to 1/500 of the scale, upward. Wide Laplace noise: a geometric draw of scale b is floor(b E), E
@@ -73,65 +73,65 @@ def reach(noise: Noise, many: int, other: int, chance: float) -> float:
     b / c. So X <= c X' + c - 1 and X >= c X' - (c - 1), X' of scale b / c: its means stand for those of X, c - 1 wider
     a side. Wide Gaussian noise: `discrete_gaussian.wide_reach`.
     """
-    if many < other:
+    if draws < others:
         # X is symmetric, so either may come first.
-        return reach(noise, other, many, chance)
-    if many == 0:
+        return reach(noise, others, draws, chance)
+    if draws == 0:
         return 0.0
     if isinstance(noise, Gaussian):
         if discrete_gaussian.is_wide(noise.variance):
-            return discrete_gaussian.wide_reach(noise.variance, many, other, chance)
-        return _difference(noise, many, other, chance)
+            return discrete_gaussian.wide_reach(noise.variance, draws, others, chance)
+        return _difference(noise, draws, others, chance)
     assert isinstance(noise, Laplace)
     unit = ceil(noise.scale / _LATTICE)
-    sides = 1 if other == 0 else 2
-    return unit * _difference(Laplace(noise.scale / unit), many, other, chance) + sides * (unit - 1)
+    sides = 1 if others == 0 else 2
+    return unit * _difference(Laplace(noise.scale / unit), draws, others, chance) + sides * (unit - 1)
 
 
 @lru_cache(maxsize=16)
-def _sum(noise: Noise, many: int) -> Floats:
+def _sum(noise: Noise, draws: int) -> Floats:
     """P(S = v) for v in -h..h, S the sum of so many draws, by its characteristic function (Fourier).
 
     What lies outside, and what wraps around, is less than 1e-12: h is 8 standard deviations and 40 scales.
     """
-    deviations = sqrt(2 * many) if isinstance(noise, Laplace) else sqrt(many)
+    deviations = sqrt(2 * draws) if isinstance(noise, Laplace) else sqrt(draws)
     half = ceil(8 * size(noise) * deviations + 40 * size(noise)) + 1
     length = 1 << (2 * half).bit_length()
     waves = noise.wave(pi * np.arange(length // 2 + 1) / length)
-    chances = np.maximum(np.fft.irfft(np.exp(many * waves), length), 0.0)
+    chances = np.maximum(np.fft.irfft(np.exp(draws * waves), length), 0.0)
     return np.concatenate([chances[-half:], chances[: half + 1]])
 
 
-def _difference(noise: Noise, many: int, other: int, chance: float) -> float:
-    """A q >= 0 with P(A / many - B / other > q) <= chance, A and B sums of so many draws; of none, B is missing.
+def _difference(noise: Noise, draws: int, others: int, chance: float) -> float:
+    """A q >= 0 with P(A / draws - B / others > q) <= chance, A and B sums of so many draws; of none, B is missing.
 
-    q goes up in steps of 1 / many, the lattice of the difference (other divides many), or of scale / 512 if wider.
+    q goes up in steps of 1 / draws, the lattice of the difference (others divides draws), or of scale / 512 if wider.
     """
-    one, two = _sum(noise, many), _sum(noise, other) if other else None
-    step = max(1, int(many * size(noise) / 512))
+    first, second = _sum(noise, draws), _sum(noise, others) if others else None
+    step = max(1, int(draws * size(noise) / 512))
     # P(B < v) for v from the lowest on, B's middle in the middle.
-    below = np.array([0.0, 1.0]) if two is None else np.concatenate([[0.0], np.cumsum(two)])
+    below = np.array([0.0, 1.0]) if second is None else np.concatenate([[0.0], np.cumsum(second)])
     low, high = -1, 1
-    while _beyond(one, below, many, other, high * step) > chance - _SLACK:
+    while _beyond(first, below, draws, others, high * step) > chance - _SLACK:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if _beyond(one, below, many, other, middle * step) > chance - _SLACK:
+        if _beyond(first, below, draws, others, middle * step) > chance - _SLACK:
             low = middle
         else:
             high = middle
-    return high * step / many
+    return high * step / draws
 
 
-def _beyond(one: Floats, below: Floats, many: int, other: int, q: int) -> float:
-    """P(A - many / other B > q), or P(A > q) with other = 0: for each a, the chance that B < (a - q) other / many."""
-    a = np.arange(len(one)) - len(one) // 2
-    if other == 0:
-        chances = one[a > q]
+def _beyond(first: Floats, below: Floats, draws: int, others: int, q: int) -> float:
+    """P(A - draws / others B > q), or P(A > q) without others: for each a, P(B < (a - q) others / draws)."""
+    a = np.arange(len(first)) - len(first) // 2
+    if others == 0:
+        chances = first[a > q]
     else:
         # B is whole: less than x is less than x rounded up.
-        least = -((q - a) * other // many)
-        chances = one * below[np.clip(least + (len(below) - 1) // 2, 0, len(below) - 1)]
+        least = -((q - a) * others // draws)
+        chances = first * below[np.clip(least + (len(below) - 1) // 2, 0, len(below) - 1)]
     return float(np.cumsum(chances)[-1]) if len(chances) else 0.0
 
 

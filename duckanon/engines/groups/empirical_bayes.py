@@ -45,16 +45,16 @@ class Cells:
     """The cells (region, size) of one level in which the region's parent has groups; others must be empty.
 
     start: region c has the cells start[c]:start[c + 1]. size: of each cell, from 0. expected: w m_s.
-    chance: w m_s (1 - w). seen: the observation of each cell less what is expected of it: the noisy cumulative count
-    t_s, averaged over sizes between which t_s cannot change, by inverse variances; or the noisy n_s, if `plain`. blur:
-    the variance of the observation's noise.
+    chance: w m_s (1 - w). deviation: the observation of each cell less what is expected of it: the noisy cumulative
+    count t_s, averaged over sizes between which t_s cannot change, by inverse variances; or the noisy n_s, if `plain`.
+    blur: the variance of the observation's noise.
     """
 
     start: Ints
     size: Ints
     expected: Floats
     chance: Floats
-    seen: Floats
+    deviation: Floats
     blur: Floats
     plain: bool
 
@@ -72,8 +72,8 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
     expected = table[region, size]
     chance = expected * (1 - share[region])
     if plain:
-        seen, blur = noisy[region, size] - expected, variances[region, size]
-        return Cells(start, size, expected, chance, seen, blur, plain)
+        deviation, blur = noisy[region, size] - expected, variances[region, size]
+        return Cells(start, size, expected, chance, deviation, blur, plain)
     # The expected t_s: the total less the expected numbers of all smaller sizes.
     left = np.cumsum(np.column_stack([totals.astype(np.float64), -table[:, :-1]]), axis=1)[region, size]
     first = np.concatenate([[0], size[:-1] + 1])
@@ -99,12 +99,12 @@ def _run_means(noisy: Floats, variances: Floats, region: Ints, first: Ints, last
     return sums / weights, 1 / weights
 
 
-def posterior_cells(found: Cells, sizes: int) -> tuple[Floats, Floats]:
+def posterior_cells(level_cells: Cells, sizes: int) -> tuple[Floats, Floats]:
     """Posterior mean and variance of each cell's number of groups under the fitted model."""
-    tau, kappa = np.full(sizes, _TENTH), np.ones(len(found.start) - 1)
-    counted = np.bincount(found.size, minlength=sizes)
-    factors = _first_factors(found, sizes)
-    blocks = list(_blocks(found))
+    tau, kappa = np.full(sizes, _TENTH), np.ones(len(level_cells.start) - 1)
+    counted = np.bincount(level_cells.size, minlength=sizes)
+    factors = _first_factors(level_cells, sizes)
+    blocks = list(_blocks(level_cells))
     for _ in range(ROUNDS):
         squares, crossed, squared = np.zeros(sizes), np.zeros((sizes, FACTORS)), np.zeros((sizes, FACTORS, FACTORS))
         posteriors = [_expect(cells, tau, kappa[own], factors, squares, crossed, squared) for own, cells in blocks]
@@ -113,43 +113,48 @@ def posterior_cells(found: Cells, sizes: int) -> tuple[Floats, Floats]:
         solved = np.linalg.solve(squared + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
         factors = np.ascontiguousarray(solved[:, :, 0].T, dtype=np.float64)
     mean, variance = (np.concatenate(part) for part in zip(*posteriors, strict=True))
-    return found.expected + mean, variance
+    return level_cells.expected + mean, variance
 
 
-def _blocks(found: Cells) -> Iterator[tuple[slice, Cells]]:
+def _blocks(level_cells: Cells) -> Iterator[tuple[slice, Cells]]:
     """The cells in blocks of whole regions, small enough that intermediate results stay in the processor's cache."""
-    ends = np.searchsorted(found.start, np.arange(_BLOCK, found.start[-1] + _BLOCK, _BLOCK))
-    bounds = np.unique(np.concatenate([[0], np.minimum(ends, len(found.start) - 1), [len(found.start) - 1]])).tolist()
+    ends = np.searchsorted(level_cells.start, np.arange(_BLOCK, level_cells.start[-1] + _BLOCK, _BLOCK))
+    bounds = np.unique(
+        np.concatenate([[0], np.minimum(ends, len(level_cells.start) - 1), [len(level_cells.start) - 1]])
+    ).tolist()
     for a, b in pairwise(bounds):
-        own = slice(found.start[a], found.start[b])
-        expected, chance, seen, blur = (one[own] for one in (found.expected, found.chance, found.seen, found.blur))
-        start = found.start[a : b + 1] - found.start[a]
-        yield slice(a, b), Cells(start, found.size[own], expected, chance, seen, blur, found.plain)
+        own = slice(level_cells.start[a], level_cells.start[b])
+        expected, chance, deviation, blur = (
+            numbers[own]
+            for numbers in (level_cells.expected, level_cells.chance, level_cells.deviation, level_cells.blur)
+        )
+        start = level_cells.start[a : b + 1] - level_cells.start[a]
+        yield slice(a, b), Cells(start, level_cells.size[own], expected, chance, deviation, blur, level_cells.plain)
 
 
 def _expect(
-    found: Cells, tau: Floats, kappa: Floats, factors: Floats, squares: Floats, crossed: Floats, squared: Floats
+    level_cells: Cells, tau: Floats, kappa: Floats, factors: Floats, squares: Floats, crossed: Floats, squared: Floats
 ) -> tuple[Floats, Floats]:
     """The posterior mean and variance of each cell's deviation. Adds the sums that maximisation needs: `_moments`."""
     # `take` is faster than indexing. All sizes are in [0, sizes), so clipping changes nothing.
-    own_variance = tau.take(found.size, mode="clip")
-    own_variance *= np.repeat(kappa, np.diff(found.start))
-    own_variance *= found.expected * found.expected
-    trends = factors.take(found.size, axis=1, mode="clip")
-    trends *= found.expected
-    model = Model(found.start, own_variance + found.chance, trends, found.blur)
-    posterior = condition(model, found.seen) if found.plain else smooth(model, found.seen)
+    own_variance = tau.take(level_cells.size, mode="clip")
+    own_variance *= np.repeat(kappa, np.diff(level_cells.start))
+    own_variance *= level_cells.expected * level_cells.expected
+    trends = factors.take(level_cells.size, axis=1, mode="clip")
+    trends *= level_cells.expected
+    model = Model(level_cells.start, own_variance + level_cells.chance, trends, level_cells.blur)
+    posterior = condition(model, level_cells.deviation) if level_cells.plain else smooth(model, level_cells.deviation)
     _moments(
-        found.start, found.size, found.expected, found.chance, own_variance, trends, posterior.mean,
-        posterior.variance, posterior.own, posterior.coefficients, posterior.covariance, tau, factors, kappa,
-        squares, crossed, squared,
+        level_cells.start, level_cells.size, level_cells.expected, level_cells.chance, own_variance, trends,
+        posterior.mean, posterior.variance, posterior.own, posterior.coefficients, posterior.covariance, tau, factors,
+        kappa, squares, crossed, squared,
     )  # fmt: skip
     return posterior.mean, posterior.variance
 
 
-def _first_factors(found: Cells, sizes: int) -> Floats:
+def _first_factors(level_cells: Cells, sizes: int) -> Floats:
     """The starting point of h: a line and a parabola in log(size), orthogonal under the expected groups."""
-    weight = np.bincount(found.size, found.expected, minlength=sizes)
+    weight = np.bincount(level_cells.size, level_cells.expected, minlength=sizes)
     basis: list[Floats] = [np.ones(sizes)]
     for power, height in ((1, 0.1), (2, 0.05)):
         curve: Floats = np.log(np.arange(1, sizes + 1)) ** power
@@ -186,7 +191,7 @@ def _moments(
     f / kappa; into squared, (sizes, factors, factors), f f' / kappa. f: the posterior means, (regions, factors).
     """
     # A constant, so that the compiler unrolls the loops over it.
-    many = FACTORS
+    factor_count = FACTORS
     for c in range(len(start) - 1):
         if start[c] == start[c + 1]:
             continue
@@ -197,9 +202,9 @@ def _moments(
                 continue
             s = size[i]
             rest, rest_variance = mean[i], variance[i]
-            for k in range(many):
+            for k in range(factor_count):
                 rest -= f[c, k] * trends[k, i]
-                for m in range(many):
+                for m in range(factor_count):
                     # The posterior variance is that of the whole deviation; the residual's has `own` for the trends.
                     pull = (trends[k, i] - own[k, i]) * (trends[m, i] - own[m, i])
                     rest_variance += (own[k, i] * own[m, i] - pull) * covariance[c, k, m]
@@ -209,9 +214,9 @@ def _moments(
             strange += square / tau[s]
             squares[s] += square / kappa[c]
             relative = part * rest / expected[i]
-            for k in range(many):
+            for k in range(factor_count):
                 together = relative * f[c, k]
-                for m in range(many):
+                for m in range(factor_count):
                     product = f[c, k] * f[c, m] + covariance[c, k, m]
                     squared[s, k, m] += product / kappa[c]
                     together += factors[m, s] * product

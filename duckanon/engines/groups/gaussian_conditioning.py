@@ -54,10 +54,14 @@ def condition(model: Model, observed: Floats) -> Posterior:
     Source: Gaussian conditioning. Each observation shrinks its own step by gain = steps / (steps + noise), which leaves
     it the variance steps (1 - gain); that the sum is zero then moves each step by its share of these variances.
     """
-    regions, many = len(model.start) - 1, len(model.trends) + 1
-    rest, missing, products = np.zeros(regions), np.zeros((regions, many)), np.zeros((regions, many, many))
+    regions, row_count = len(model.start) - 1, len(model.trends) + 1
+    rest, missing, products = (
+        np.zeros(regions),
+        np.zeros((regions, row_count)),
+        np.zeros((regions, row_count, row_count)),
+    )
     _shrink(model.start, model.steps, observed, model.noise, model.trends, rest, missing, products)
-    means, variance = np.empty((many, len(model.steps))), np.empty(len(model.steps))
+    means, variance = np.empty((row_count, len(model.steps))), np.empty(len(model.steps))
     _pin(model.start, model.steps, observed, model.noise, model.trends, rest, missing, means, variance)
     return with_trends(model, products, means, variance)
 
@@ -80,21 +84,21 @@ def _shrink(
     of each row is from zero. Into products, (regions, rows, rows), lower half: sums of products of the rows'
     innovations, divided by their variances; the sum's own is among them.
     """
-    many = missing.shape[1]
+    row_count = missing.shape[1]
     for c in range(len(start) - 1):
         for i in range(start[c], start[c + 1]):
             total = steps[i] + noise[i]
             gain = steps[i] / total
             rest[c] += steps[i] * (1 - gain)
             missing[c, 0] -= gain * observed[i]
-            for k in range(many):
+            for k in range(row_count):
                 row = observed[i] if k == 0 else trends[k - 1, i]
                 if k > 0:
                     missing[c, k] += (1 - gain) * row
                 for m in range(k + 1):
                     products[c, k, m] += row * (observed[i] if m == 0 else trends[m - 1, i]) / total
         if rest[c] > 0:
-            for k in range(many):
+            for k in range(row_count):
                 for m in range(k + 1):
                     products[c, k, m] += missing[c, k] * missing[c, m] / rest[c]
 
@@ -128,15 +132,15 @@ def with_trends(model: Model, products: Floats, means: Floats, variance: Floats)
 
     products: (regions, rows, rows), lower half, as in `_shrink`. means: (rows, steps). variance: of the steps.
     """
-    many = len(model.trends)
-    precision = np.empty((len(products), many, many))
-    for k in range(many):
-        for m in range(many):
+    trend_count = len(model.trends)
+    precision = np.empty((len(products), trend_count, trend_count))
+    for k in range(trend_count):
+        for m in range(trend_count):
             precision[:, k, m] = products[:, max(k, m) + 1, min(k, m) + 1] + (k == m)
     covariance = inverses(precision)
-    coefficients = np.zeros((len(products), many))
-    for k in range(many):
-        for m in range(many):
+    coefficients = np.zeros((len(products), trend_count))
+    for k in range(trend_count):
+        for m in range(trend_count):
             coefficients[:, k] += covariance[:, k, m] * products[:, m + 1, 0]
     _add_trends(model.start, model.trends, coefficients, covariance, means, variance)
     return Posterior(means[0], variance, coefficients, covariance, means[1:])
@@ -147,27 +151,27 @@ def _add_trends(
     start: Ints, trends: Floats, coefficients: Floats, covariance: Floats, means: Floats, variance: Floats
 ) -> None:
     """Add to row 0 of means the coefficients' part, and to variance the part of their uncertainty."""
-    many = len(trends)
+    trend_count = len(trends)
     for c in range(len(start) - 1):
         for i in range(start[c], start[c + 1]):
-            for k in range(many):
+            for k in range(trend_count):
                 pull = trends[k, i] - means[k + 1, i]
                 means[0, i] += coefficients[c, k] * pull
-                for m in range(many):
+                for m in range(trend_count):
                     variance[i] += pull * covariance[c, k, m] * (trends[m, i] - means[m + 1, i])
 
 
 def inverses(matrices: Floats) -> Floats:
-    """Of small positive definite matrices, (many, size, size), by Gauss and Jordan; these need no pivoting."""
-    found = matrices.copy()
-    size = found.shape[1]
+    """Of small positive definite matrices, (matrices, size, size), by Gauss and Jordan; these need no pivoting."""
+    inverted = matrices.copy()
+    size = inverted.shape[1]
     for k in range(size):
-        pivot = found[:, k, k].copy()
-        found[:, k, k] = 1.0
-        found[:, k] /= pivot[:, None]
+        pivot = inverted[:, k, k].copy()
+        inverted[:, k, k] = 1.0
+        inverted[:, k] /= pivot[:, None]
         for i in range(size):
             if i != k:
-                factor = found[:, i, k].copy()
-                found[:, i, k] = 0.0
-                found[:, i] -= factor[:, None] * found[:, k]
-    return found
+                factor = inverted[:, i, k].copy()
+                inverted[:, i, k] = 0.0
+                inverted[:, i] -= factor[:, None] * inverted[:, k]
+    return inverted

@@ -53,22 +53,22 @@ class Hierarchy:
     @cached_property
     def order(self) -> tuple[Ints, ...]:
         """For each level its regions in depth-first order: children of a parent are adjacent, in its order."""
-        found = [np.zeros(1, dtype=np.int64)]
+        orders = [np.zeros(1, dtype=np.int64)]
         for parent in self.parents:
-            rank = np.empty(len(found[-1]), dtype=np.int64)
-            rank[found[-1]] = np.arange(len(rank))
-            found.append(np.argsort(rank[parent], kind="stable"))
-        return tuple(found)
+            rank = np.empty(len(orders[-1]), dtype=np.int64)
+            rank[orders[-1]] = np.arange(len(rank))
+            orders.append(np.argsort(rank[parent], kind="stable"))
+        return tuple(orders)
 
     @property
     def ordered(self) -> Hierarchy:
         """The same tree with each level's regions numbered in `order`; engines see only such trees."""
-        found = []
+        parents = []
         for upper, lower, parent in zip(self.order, self.order[1:], self.parents, strict=False):
             rank = np.empty(len(upper), dtype=np.int64)
             rank[upper] = np.arange(len(rank))
-            found.append(rank[parent[lower]])
-        return Hierarchy(tuple(found))
+            parents.append(rank[parent[lower]])
+        return Hierarchy(tuple(parents))
 
     @cached_property
     def starts(self) -> tuple[Ints, ...]:
@@ -87,10 +87,10 @@ class Hierarchy:
 
     def levels(self, leaves: Ints) -> tuple[Ints, ...]:
         """One array a level, from the root to the leaves: the leaves' rows, added up."""
-        found = [leaves]
+        sums = [leaves]
         for level in reversed(range(len(self.parents))):
-            found.append(self.up(level, found[-1]))
-        return tuple(reversed(found))
+            sums.append(self.up(level, sums[-1]))
+        return tuple(reversed(sums))
 
     def consistent(self, levels: tuple[Ints, ...]) -> bool:
         """Whether children add up to their parent, everywhere."""

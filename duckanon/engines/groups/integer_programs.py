@@ -28,8 +28,8 @@ def h_exact(measured: Measurements) -> Estimate:
     count, sizes, rows = _tree(measured)
     if measured.total is not None:
         rows.append(([(s, 1) for s in range(sizes)], measured.total, measured.total))
-    found = _least_squares(np.concatenate([x.reshape(-1) for x in measured.histograms()]), rows)
-    return Estimate(found[count - measured.hierarchy.sizes[-1] * sizes :].reshape(-1, sizes))
+    optimum = _least_squares(np.concatenate([x.reshape(-1) for x in measured.histograms()]), rows)
+    return Estimate(optimum[count - measured.hierarchy.sizes[-1] * sizes :].reshape(-1, sizes))
 
 
 def c_exact(measured: Measurements) -> Estimate:
@@ -42,8 +42,8 @@ def c_exact(measured: Measurements) -> Estimate:
             rows.append(([(s, -1 if public else 1), (s + 1, 1 if public else -1)], 0, np.inf))
     if measured.total is not None:
         rows.append(([(sizes - 1, 1)], measured.total, measured.total))
-    found = _least_squares(np.concatenate([x.reshape(-1) for x in measured.values]), rows)
-    leaves = found[count - measured.hierarchy.sizes[-1] * sizes :].reshape(-1, sizes)
+    optimum = _least_squares(np.concatenate([x.reshape(-1) for x in measured.values]), rows)
+    leaves = optimum[count - measured.hierarchy.sizes[-1] * sizes :].reshape(-1, sizes)
     if public:
         return Estimate(np.diff(leaves, axis=1, prepend=0))
     return Estimate(-np.diff(leaves, axis=1, append=0))
@@ -63,10 +63,10 @@ def _tree(measured: Measurements) -> tuple[int, int, list[Row]]:
     return offsets[-1] * sizes, sizes, rows
 
 
-def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
-    """Whole numbers >= 0 within the rows, with the least sum of squared distances to `wanted`.
+def _least_squares(noisy: Ints, rows: list[Row]) -> Ints:
+    """Whole numbers >= 0 within the rows, with the least sum of squared distances to `noisy`.
 
-    Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear.
+    Each number is a lowest value plus steps of one with rising costs 2 (v - noisy) + 1, so the program is linear.
     Steps cover a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that
     of all.
     Raises DuckanonError if HiGHS gives up.
@@ -75,34 +75,34 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
 
     window = _FIRST_WINDOW
     while True:
-        lowest = np.maximum(wanted - window, 0)
-        steps = np.maximum(wanted + window, window) - lowest
-        first = len(wanted) + np.concatenate([[0], np.cumsum(steps)])
-        owner = np.repeat(np.arange(len(wanted)), steps)
-        rank = np.arange(len(owner)) - np.repeat(first[:-1] - len(wanted), steps)
-        cost = np.concatenate([np.zeros(len(wanted)), 2.0 * (lowest[owner] + rank - wanted[owner]) + 1])
+        lowest = np.maximum(noisy - window, 0)
+        steps = np.maximum(noisy + window, window) - lowest
+        first = len(noisy) + np.concatenate([[0], np.cumsum(steps)])
+        owner = np.repeat(np.arange(len(noisy)), steps)
+        rank = np.arange(len(owner)) - np.repeat(first[:-1] - len(noisy), steps)
+        cost = np.concatenate([np.zeros(len(noisy)), 2.0 * (lowest[owner] + rank - noisy[owner]) + 1])
         terms = [(r, column, factor) for r, (row, _, _) in enumerate(rows) for column, factor in row]
         at, columns, factors = (np.array(part) for part in zip(*terms, strict=True)) if terms else (np.empty(0),) * 3
         # number - its steps = lowest. HiGHS takes 32-bit indices.
-        links = len(rows) + np.arange(len(wanted))
-        numbers, stairs = np.arange(len(wanted)), len(wanted) + np.arange(len(owner))
-        values = np.concatenate([factors, np.ones(len(wanted)), -np.ones(len(owner))])
+        links = len(rows) + np.arange(len(noisy))
+        numbers, stairs = np.arange(len(noisy)), len(noisy) + np.arange(len(owner))
+        coefficients = np.concatenate([factors, np.ones(len(noisy)), -np.ones(len(owner))])
         places = (np.concatenate([at, links, links[owner]]), np.concatenate([columns, numbers, stairs]))
-        shape = (len(rows) + len(wanted), len(cost))
-        matrix = coo_array((values, tuple(place.astype(np.int32) for place in places)), shape=shape)
+        shape = (len(rows) + len(noisy), len(cost))
+        matrix = coo_array((coefficients, tuple(place.astype(np.int32) for place in places)), shape=shape)
         ends = (
             np.concatenate([[low for _, low, _ in rows], lowest]).astype(np.float64),
             np.concatenate([[high for _, _, high in rows], lowest]).astype(np.float64),
         )
-        most = np.concatenate([np.full(len(wanted), np.inf), np.ones(len(owner))])
-        whole = np.arange(len(cost)) < len(wanted)
+        most = np.concatenate([np.full(len(noisy), np.inf), np.ones(len(owner))])
+        whole = np.arange(len(cost)) < len(noisy)
         answer = solved(Program(cost, matrix.tocsc(), *ends, np.zeros(len(cost)), most, whole), mip_rel_gap=0.0)
         if answer.is_infeasible:  # within the windows
             window *= 2
             continue
         if not answer.is_optimal or answer.x is None:
             raise DuckanonError("HiGHS gave up on the integer program: take h_dp, c_dp or auto.")
-        found: Ints = np.rint(answer.x[: len(wanted)]).astype(np.int64)
-        if not ((found == lowest + steps) | ((found == lowest) & (lowest > 0))).any():
-            return found
+        optimum: Ints = np.rint(answer.x[: len(noisy)]).astype(np.int64)
+        if not ((optimum == lowest + steps) | ((optimum == lowest) & (lowest > 0))).any():
+            return optimum
         window *= 2

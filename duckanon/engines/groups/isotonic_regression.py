@@ -34,14 +34,14 @@ def _pool(values: Floats, weights: Floats, fitted: Floats, spare: Floats, size: 
     for row in range(len(values)):
         blocks = 0
         for i in range(values.shape[1]):
-            mean, weight, many = values[row, i], weights[row, i], 1
+            mean, weight, length = values[row, i], weights[row, i], 1
             while blocks > 0 and spare[0, blocks - 1] >= mean:
                 blocks -= 1
                 both = spare[1, blocks] + weight
                 mean = spare[0, blocks] + (mean - spare[0, blocks]) * weight / both
                 weight = both
-                many += size[blocks]
-            spare[0, blocks], spare[1, blocks], size[blocks] = mean, weight, many
+                length += size[blocks]
+            spare[0, blocks], spare[1, blocks], size[blocks] = mean, weight, length
             blocks += 1
         at = 0
         for block in range(blocks):
@@ -75,12 +75,12 @@ def sparse(noisy: Floats, variance: float) -> tuple[Floats, Floats]:
     the threshold; without noise none is off.
     """
     clear = noisy > np.sqrt(variance / 2) * np.log(2 * len(noisy))
-    found, variances = np.maximum(noisy, 0.0), np.full(len(noisy), variance)
+    estimates, variances = np.maximum(noisy, 0.0), np.full(len(noisy), variance)
     rest = np.ascontiguousarray(noisy[~clear][::-1])
     fitted = pool(rest[None, :], np.ones((1, len(rest))))[0]
     # Blocks in the order from the largest size to the smallest, so their means increase.
-    means, block, many = np.unique(fitted, return_inverse=True, return_counts=True)
-    held = np.maximum.accumulate(means > _CLEAR * np.sqrt(variance / many))
-    found[~clear] = np.where(held, np.maximum(means, 0.0), 0.0)[block][::-1]
-    variances[~clear] = (variance / many)[block][::-1]
-    return found, variances
+    means, block, lengths = np.unique(fitted, return_inverse=True, return_counts=True)
+    held = np.maximum.accumulate(means > _CLEAR * np.sqrt(variance / lengths))
+    estimates[~clear] = np.where(held, np.maximum(means, 0.0), 0.0)[block][::-1]
+    variances[~clear] = (variance / lengths)[block][::-1]
+    return estimates, variances

@@ -21,14 +21,22 @@ def smooth(model: Model, observed: Floats) -> Posterior:
     observed: T_j, (steps,), each with the model's noise; the first of each region, T_1, is not used.
     Source: Durbin and Koopman 2012, chapters 4 and 6 (fixed-interval smoothing; augmented filter for regression).
     """
-    regions, many = len(model.start) - 1, len(model.trends) + 1
-    states = np.zeros((len(model.steps) + regions, many))
+    regions, row_count = len(model.start) - 1, len(model.trends) + 1
+    states = np.zeros((len(model.steps) + regions, row_count))
     variances = np.zeros(len(states))
-    products = np.zeros((regions, many, many))
+    products = np.zeros((regions, row_count, row_count))
     _filter(
-        model.start, model.steps, observed, model.noise, model.trends, states, variances, products, np.empty((2, many))
+        model.start,
+        model.steps,
+        observed,
+        model.noise,
+        model.trends,
+        states,
+        variances,
+        products,
+        np.empty((2, row_count)),
     )
-    moves, variance = np.empty((many, len(model.steps))), np.empty(len(model.steps))
+    moves, variance = np.empty((row_count, len(model.steps))), np.empty(len(model.steps))
     _smooth(model.start, model.steps, states, variances, moves, variance)
     return with_trends(model, products, moves, variance)
 
@@ -51,10 +59,10 @@ def _filter(
     Row 0 is the observed walk; the others are the walks that each trend alone would make. Into products, (regions,
     rows, rows), lower half: sums of products of the rows' innovations, divided by the variance. spare: (2, rows).
     """
-    many = states.shape[1]
+    row_count = states.shape[1]
     for c in range(len(start) - 1):
         state = start[c] + c
-        for k in range(many):
+        for k in range(row_count):
             spare[0, k] = 0.0
         for i in range(start[c], start[c + 1]):
             inside = i + 1 < start[c + 1]
@@ -63,7 +71,7 @@ def _filter(
             gain = ahead / total if total > 0 else 0.0
             variances[state + 1] = ahead * (1 - gain)
             spare[0, 0] = observed[i + 1] if inside else 0.0
-            for k in range(many):
+            for k in range(row_count):
                 if k > 0:
                     spare[0, k] -= trends[k - 1, i]
                 spare[1, k] = spare[0, k] - states[state, k]

@@ -105,5 +105,5 @@ class Concentrated(Loss):
         return tuple(power / sum(powers) for power in powers)
 
     def wider(self, less: Floats) -> Floats:
-        found: Floats = np.sqrt(less)
-        return found
+        factors: Floats = np.sqrt(less)
+        return factors

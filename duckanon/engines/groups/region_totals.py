@@ -25,16 +25,16 @@ def share_out(
     """
     whole = above.sum(axis=1)
     estimate = _estimate_plain if plain else _estimate
-    found, variance_of = estimate(above, whole, parent, noisy, variances)
+    estimates, variance_of = estimate(above, whole, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
-    _settle(whole, found, variance_of, families, totals)
+    _settle(whole, estimates, variance_of, families, totals)
     return totals, variance_of
 
 
 @allocating
 def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Each region's total and its variance. Model: t_s = total * parent's curve + random walk + noise."""
-    found, variance_of = np.zeros(len(parent)), np.ones(len(parent))
+    estimates, variance_of = np.zeros(len(parent)), np.ones(len(parent))
     for c in range(len(parent)):
         p = parent[c]
         if whole[p] == 0:
@@ -43,20 +43,20 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
         guess = max(noisy[c, 0], 1.0)
         for _ in range(2):
             squares, products = 0.0, 0.0
-            curve, walk, seen, expected = 1.0, 0.0, 0.0, 0.0
+            curve, walk, observed, expected = 1.0, 0.0, 0.0, 0.0
             pooled, weights = 0.0, 0.0
             for s in range(above.shape[1]):
                 pooled += noisy[c, s] / variances[c, s]
                 weights += 1 / variances[c, s]
                 if above[p, s] > 0:
                     total = walk + 1 / weights
-                    off_seen, off_expected = pooled / weights - seen, curve - expected
+                    off_observed, off_expected = pooled / weights - observed, curve - expected
                     gain = 0.0
                     if total > 0:
                         squares += off_expected * off_expected / total
-                        products += off_expected * off_seen / total
+                        products += off_expected * off_observed / total
                         gain = walk / total
-                    seen += gain * off_seen
+                    observed += gain * off_observed
                     expected += gain * off_expected
                     part = above[p, s] / whole[p]
                     walk = walk * (1 - gain) + guess * part + _APART * (guess * part) ** 2
@@ -65,11 +65,11 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
             # t after the last size is exactly zero: one more observation, without noise.
             if walk > 0:
                 squares += expected * expected / walk
-                products += expected * seen / walk
+                products += expected * observed / walk
             if squares > 0:
-                found[c], variance_of[c] = products / squares, 1 / squares
-                guess = max(found[c], 1.0)
-    return found, variance_of
+                estimates[c], variance_of[c] = products / squares, 1 / squares
+                guess = max(estimates[c], 1.0)
+    return estimates, variance_of
 
 
 @allocating
@@ -79,7 +79,7 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
     Their covariance is diag(s + v) - s s^T / sum(s), with s the deviations' variances and v the noise's; its inverse is
     by Sherman and Morrison.
     """
-    found, variance_of = np.zeros(len(parent)), np.ones(len(parent))
+    estimates, variance_of = np.zeros(len(parent)), np.ones(len(parent))
     for c in range(len(parent)):
         p = parent[c]
         if whole[p] == 0:
@@ -104,14 +104,14 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
                     left += own * variances[c, s] / total
             squares += moved * moved / left
             products += moved * pinned / left
-            found[c], variance_of[c] = products / squares, 1 / squares
-            guess = found[c]
-    return found, variance_of
+            estimates[c], variance_of[c] = products / squares, 1 / squares
+            guess = estimates[c]
+    return estimates, variance_of
 
 
 @allocating
-def _settle(whole: Ints, found: Floats, variance_of: Floats, families: Ints, totals: Ints) -> None:
+def _settle(whole: Ints, estimates: Floats, variance_of: Floats, families: Ints, totals: Ints) -> None:
     """Round the estimates to whole totals that add up to each parent's, by weighted least squares, into `totals`."""
     for p in range(len(whole)):
         a, b = families[p], families[p + 1]
-        column(project_to_sum(found[a:b], variance_of[a:b], float(whole[p])), whole[p], totals[a:b])
+        column(project_to_sum(estimates[a:b], variance_of[a:b], float(whole[p])), whole[p], totals[a:b])

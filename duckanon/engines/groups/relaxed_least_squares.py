@@ -46,12 +46,12 @@ def downwards(
 
     What the children's sum lacks is divided among them in proportion to their variances.
     """
-    found = [root]
+    levels = [root]
     for level, parent in enumerate(hierarchy.parents):
         lower, variance = combined[level + 1], variances[level + 1]
-        missing = (found[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, variance)
-        found.append(lower + variance * missing[parent])
-    return tuple(found)
+        missing = (levels[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, variance)
+        levels.append(lower + variance * missing[parent])
+    return tuple(levels)
 
 
 # The rounds end when both projections agree within this many groups.
@@ -89,10 +89,10 @@ def c_real(measured: Measurements) -> tuple[Floats, ...]:
         return root
 
     if total is not None:
-        found = _nearest(measured, meet, lambda values: pool_rows(values, 0.0, np.inf))
-        return tuple(np.diff(level, axis=1, prepend=0) for level in found)
-    found = _nearest(measured, meet, lambda values: pool_rows(values[:, ::-1].copy(), 0.0, np.inf)[:, ::-1])
-    return tuple(-np.diff(level, axis=1, append=0) for level in found)
+        optimum = _nearest(measured, meet, lambda values: pool_rows(values, 0.0, np.inf))
+        return tuple(np.diff(level, axis=1, prepend=0) for level in optimum)
+    optimum = _nearest(measured, meet, lambda values: pool_rows(values[:, ::-1].copy(), 0.0, np.inf)[:, ::-1])
+    return tuple(-np.diff(level, axis=1, append=0) for level in optimum)
 
 
 def _nearest(
@@ -122,18 +122,18 @@ def _nearest(
 def _rounded(measured: Measurements, real: tuple[Floats, ...]) -> Estimate:
     """Whole numbers from the root down: the total, then each parent's number, split by largest remainders."""
     root = np.maximum(real[0], 0.0)
-    found = np.empty(root.shape, dtype=np.int64)
+    whole = np.empty(root.shape, dtype=np.int64)
     total = measured.total
-    column(root[0], round(float(root.sum())) if total is None else total, found[0])
+    column(root[0], round(float(root.sum())) if total is None else total, whole[0])
     for lower, starts in zip(real[1:], measured.hierarchy.starts, strict=True):
         below = np.empty(lower.shape, dtype=np.int64)
-        _split(np.maximum(lower, 0.0), found, starts, below)
-        found = below
-    return Estimate(found)
+        _split(np.maximum(lower, 0.0), whole, starts, below)
+        whole = below
+    return Estimate(whole)
 
 
 @allocating
-def _split(wanted: Floats, above: Ints, starts: Ints, out: Ints) -> None:
+def _split(real: Floats, above: Ints, starts: Ints, out: Ints) -> None:
     for p in range(len(starts) - 1):
-        for s in range(wanted.shape[1]):
-            column(wanted[starts[p] : starts[p + 1], s].copy(), above[p, s], out[starts[p] : starts[p + 1], s])
+        for s in range(real.shape[1]):
+            column(real[starts[p] : starts[p + 1], s].copy(), above[p, s], out[starts[p] : starts[p + 1], s])

@@ -94,8 +94,8 @@ class Plan:
         levels = tree.levels(estimate.leaves)
         _check(levels, measured)
         low, high = self._intervals(measured, levels, estimate)
-        found = zip(self.hierarchy.order, levels, low, high, strict=True)
-        return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), self.split)
+        by_level = zip(self.hierarchy.order, levels, low, high, strict=True)
+        return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in by_level), self.split)
 
     def _measured(self, tree: Hierarchy, truth: tuple[Ints, ...], source: Source) -> Measurements:
         """Look at the root, if the split has a look, and then measure every level in the ways that this chose."""
@@ -133,10 +133,10 @@ def plan(hierarchy: Hierarchy, groups: NDArray[np.int64], request: Request) -> P
 
 def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
     """Rows back in the caller's numbering."""
-    found = tuple(np.empty_like(array) for array in arrays)
-    for into, array in zip(found, arrays, strict=True):
-        into[order] = array
-    return found
+    renumbered = tuple(np.empty_like(numbers) for numbers in arrays)
+    for into, numbers in zip(renumbered, arrays, strict=True):
+        into[order] = numbers
+    return renumbered
 
 
 def look_at_root(root: Ints, query: Query, noise: Noise, source: Source) -> Look:
@@ -156,23 +156,23 @@ def measure(
     source: Source,
 ) -> Measurements:
     """The query of every level, with noise on each of its values. Arguments as in `Measurements`."""
-    values = []
+    noisy = []
     for level, of_ways in zip(truth, noise, strict=True):
         exact = query.of(level)
         if len(of_ways) == 1:
-            values.append(exact + _drawn(of_ways[0], exact, source))
+            noisy.append(exact + _drawn(of_ways[0], exact, source))
             continue
         for way in np.unique(ways):
             own = exact[:, ways == way]
             exact[:, ways == way] = own + _drawn(of_ways[way], own, source)
-        values.append(exact)
+        noisy.append(exact)
     known = tuple(level.sum(axis=1) for level in truth) if public else None
-    return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), noise, ways, known, look)
+    return Measurements(hierarchy, truth[0].shape[1], query, tuple(noisy), noise, ways, known, look)
 
 
 def _drawn(noise: Noise, exact: Ints, source: Source) -> Ints:
-    found: Ints = noise.draw(exact.shape, source, is_wide=False)
-    return found
+    draws: Ints = noise.draw(exact.shape, source, is_wide=False)
+    return draws
 
 
 def _check_groups(hierarchy: Hierarchy, groups: Ints) -> None:

@@ -128,4 +128,6 @@ class Request:
         """The standard deviations of the noise of all levels, added up."""
         loss, query, shares = self.loss, self.query(sizes), self.split or (Fraction(1, depth),) * depth
         noise = [loss.noise(query, self.privacy, 1, sizes, loss.total * share) for share in shares]
-        return sum(sqrt(variance(one)) for one in noise) * (DEARER if query is METHODS[self.mechanism].plain else 1)
+        return sum(sqrt(variance(level_noise)) for level_noise in noise) * (
+            DEARER if query is METHODS[self.mechanism].plain else 1
+        )

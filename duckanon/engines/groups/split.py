@@ -61,8 +61,8 @@ class Split:
         gives as much to the leaves as its own error allows.
         """
         falling = pool_rows(look[None, ::-1].astype(np.float64), 0.0, np.inf)[0, ::-1]
-        each = falling / leaves * rate
-        step = np.rint(each / (each + _MIDDLE) * _STEPS).astype(np.int64)
+        in_leaf = falling / leaves * rate
+        step = np.rint(in_leaf / (in_leaf + _MIDDLE) * _STEPS).astype(np.int64)
         of_root = np.array([float(way[0]) for way in self.ways]).reshape(-1, _STEPS + 1)
         even = float(self.loss.total - self.look) / len(self.ways[0])
         wider = np.maximum(self.loss.wider(even / of_root[:, step]) - 1, 0.0).sum(axis=1)
@@ -92,14 +92,14 @@ def by_size(loss: Loss, depth: int, counts: int) -> Split:
     """
     if depth == 1 or counts < _FEWEST:
         return as_asked(loss, None, depth)
-    rest, even, none = loss.total * (1 - loss.look), Fraction(1, depth), _without_groups(depth)
+    rest, even, without_groups = loss.total * (1 - loss.look), Fraction(1, depth), _without_groups(depth)
     ways = []
     for gift in range(_GIFTS + 1):
-        given = even * _FROM_ROOT * Fraction(gift, _GIFTS)
-        many = (even - given, *[even] * (depth - 2), even + given)
+        moved = even * _FROM_ROOT * Fraction(gift, _GIFTS)
+        with_groups = (even - moved, *[even] * (depth - 2), even + moved)
         for step in range(_STEPS + 1):
             toward = Fraction(step, _STEPS)
-            shares = [low + toward * (high - low) for low, high in zip(none, many, strict=True)]
+            shares = [low + toward * (high - low) for low, high in zip(without_groups, with_groups, strict=True)]
             ways.append(tuple(rest * share for share in loss.shares(shares)))
     return Split(loss, tuple(ways), loss.total * loss.look)
 

@@ -17,17 +17,17 @@ def topdown(measured: Measurements) -> Estimate:
     then, for each region and size, the children are the nearest whole numbers >= 0 that add up to the region's.
     """
     noisy = measured.histograms()
-    found = np.maximum(noisy[0], 0)
+    upper = np.maximum(noisy[0], 0)
     if measured.total is not None:
         column = np.ascontiguousarray(noisy[0].T)
-        found = np.empty_like(column)
-        split(column, np.array([[measured.total]]), np.array([0, len(column)]), found)
-        found = np.ascontiguousarray(found.T)
+        upper = np.empty_like(column)
+        split(column, np.array([[measured.total]]), np.array([0, len(column)]), upper)
+        upper = np.ascontiguousarray(upper.T)
     for level, starts in enumerate(measured.hierarchy.starts):
         lower = np.empty_like(noisy[level + 1])
-        split(noisy[level + 1], found, starts, lower)
-        found = lower
-    return Estimate(found)
+        split(noisy[level + 1], upper, starts, lower)
+        upper = lower
+    return Estimate(upper)
 
 
 @allocating

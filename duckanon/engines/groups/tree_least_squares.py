@@ -55,10 +55,10 @@ def nearest_tree(hierarchy: Hierarchy, noisy: tuple[Ints, ...], total: int | Non
     while stale.any():
         for s in np.flatnonzero(stale).tolist():
             roots[s] = _root(columns[s], starts, int(windows[s]))
-        wanted, price = _shares(roots, windows, total)
+        root_totals, price = _shares(roots, windows, total)
         stale = abs(price) >= windows
         for s in range(sizes):
-            stale[s] |= _settle(columns[s], starts, int(windows[s]), int(wanted[s]), s, leaves[s])
+            stale[s] |= _settle(columns[s], starts, int(windows[s]), int(root_totals[s]), s, leaves[s])
         windows[stale] *= 2
     return np.ascontiguousarray(leaves.T)
 
@@ -165,12 +165,12 @@ def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
 
 
 @inner
-def _first(rising: Ints, value: int) -> int:
+def _first(rising: Ints, threshold: int) -> int:
     """The first position whose number is no smaller."""
     low, high = 0, len(rising)
     while low < high:
         middle = (low + high) // 2
-        if rising[middle] < value:
+        if rising[middle] < threshold:
             low = middle + 1
         else:
             high = middle
@@ -181,29 +181,29 @@ def _first(rising: Ints, value: int) -> int:
 def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leaves: Ints) -> bool:
     """Divide `total` down the tree into `leaves`. Returns whether the window was too narrow for some region."""
     inner = len(starts) - 1
-    values = np.empty(len(noisy), np.int64)
-    values[0] = total
+    numbers = np.empty(len(noisy), np.int64)
+    numbers[0] = total
     if inner > 0:
         below, own = _tables(noisy, starts, window)
     narrow = False
     for r in range(inner):
         family = starts[r + 1] - starts[r]
-        narrow = narrow or values[r] == below[r, -1] or (values[r] == below[r, 0] and values[r] > 0)
-        i = _first(below[r], values[r])
-        spare = below[r, i] - values[r]
+        narrow = narrow or numbers[r] == below[r, -1] or (numbers[r] == below[r, 0] and numbers[r] > 0)
+        i = _first(below[r], numbers[r])
+        spare = below[r, i] - numbers[r]
         k = turn % family
         for _ in range(family):
             child = starts[r] + k
             k = k + 1 if k + 1 < family else 0
             if child >= inner:
-                value, before = _units(noisy[child], i - window), _units(noisy[child], i - 1 - window)
+                number, before = _units(noisy[child], i - window), _units(noisy[child], i - 1 - window)
             else:
-                value, before = own[child, i], own[child, max(i - 1, 0)]
-            if spare > 0 and value > before:
-                value -= 1
+                number, before = own[child, i], own[child, max(i - 1, 0)]
+            if spare > 0 and number > before:
+                number -= 1
                 spare -= 1
-            values[child] = value
-    assign(leaves, values[len(values) - len(leaves) :])
+            numbers[child] = number
+    assign(leaves, numbers[len(numbers) - len(leaves) :])
     return narrow
 
 
@@ -223,11 +223,11 @@ def c_dp(measured: Measurements) -> Estimate:
     """
     total = measured.total
     if total is None:
-        histograms = tuple(_differences(values[:, ::-1], _MOST)[:, ::-1] for values in measured.values)
+        histograms = tuple(_differences(counts[:, ::-1], _MOST)[:, ::-1] for counts in measured.values)
     else:
-        histograms = tuple(_differences(values, total) for values in measured.values)
+        histograms = tuple(_differences(counts, total) for counts in measured.values)
     return Estimate(nearest_tree(measured.hierarchy, histograms, total))
 
 
-def _differences(values: Ints, most: int) -> Ints:
-    return np.diff(whole_rows(values, 0, most), axis=1, prepend=0)
+def _differences(counts: Ints, most: int) -> Ints:
+    return np.diff(whole_rows(counts, 0, most), axis=1, prepend=0)

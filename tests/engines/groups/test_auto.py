@@ -265,7 +265,7 @@ def test_observations_of_one_count_are_averaged(sizes: int, seed: int) -> None:
             s = int(found.size[cell])
             weights = 1 / variances[c, first : s + 1]
             assert found.blur[cell] == pytest.approx(1 / weights.sum())
-            assert found.seen[cell] == pytest.approx(weights @ noisy[c, first : s + 1] / weights.sum() - left)
+            assert found.deviation[cell] == pytest.approx(weights @ noisy[c, first : s + 1] / weights.sum() - left)
             left -= totals[c] * own[s] / own.sum()
             first = s + 1
 
