@@ -67,11 +67,11 @@ class Widths:
     is_whole: bool = False
     along: Along | None = None
 
-    def of(self, cells: NDArray[np.int64], each: Sequence[float]) -> Weights:
-        """A linear function of some cells. each: the weights of a cell's parts; of one part where it has no number."""
-        if self.along is None or len(each) == 1:
-            return Weights.of(cells, each)
-        return self.along.weights(self.noise.sizes, cells, each)
+    def of(self, cells: NDArray[np.int64], part_weights: Sequence[float]) -> Weights:
+        """A linear function of some cells. part_weights: of a cell's parts; of one part where it has no number."""
+        if self.along is None or len(part_weights) == 1:
+            return Weights.of(cells, part_weights)
+        return self.along.weights(self.noise.sizes, cells, part_weights)
 
     def alike(self, cells: NDArray[np.int64]) -> bytes:
         """Equal for cells whose functions have the same noise: any one cell alone, where no values are added up."""
@@ -88,8 +88,8 @@ class Widths:
 
     def most(self, above: Weights, below: Weights) -> float:
         """How far 95 % of above - q below are from the truth at most, for every quotient q from 0 to 1."""
-        one, other, both = self.quotient(above, below)
-        return self.factor * sqrt(max(one, one - 2 * both + other, 0.0))
+        of_above, of_below, shared = self.quotient(above, below)
+        return self.factor * sqrt(max(of_above, of_above - 2 * shared + of_below, 0.0))
 
 
 def half_width(variance: float, factor: float, *, is_whole: bool) -> float:
@@ -106,14 +106,14 @@ def quotient_ends(
     factor: as the function. Those q are allowed for which above - q below is within the width of its own variance
     (Fieller 1954). All of them are where the divisor may be zero.
     """
-    one, other, both = (factor**2 * variance for variance in variances)
-    leading = below**2 - other
+    of_above, of_below, shared = (factor**2 * variance for variance in variances)
+    leading = below**2 - of_below
     ends = []
     for moved, sign in ((above - more, -1.0), (above + more, 1.0)):
-        half = moved * below - both
-        inside = half**2 - leading * (moved**2 - one)
+        half = moved * below - shared
+        inside = half**2 - leading * (moved**2 - of_above)
         known = (leading > 0) & (below > 0) & (inside >= 0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = (half + sign * np.sqrt(np.maximum(inside, 0))) / leading
-        ends.append(np.clip(np.where(known, found, 0.0 if sign < 0 else 1.0), 0.0, 1.0))
+            quotients = (half + sign * np.sqrt(np.maximum(inside, 0))) / leading
+        ends.append(np.clip(np.where(known, quotients, 0.0 if sign < 0 else 1.0), 0.0, 1.0))
     return ends[0], ends[1]

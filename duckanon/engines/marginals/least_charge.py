@@ -33,12 +33,12 @@ _SHARES, _SPARED = (1e-2, 1e-3, 1e-4, 1e-5), 5e-5
 
 @dataclass(frozen=True)
 class Precisions:
-    """values: of each marginal, zero or more; errors are within what is allowed, up to rounding.
+    """of_marginals: precisions, zero or more; errors are within what is allowed, up to rounding.
 
     gap: their sum is at most this much above the least one, relatively.
     """
 
-    values: Floats
+    of_marginals: Floats
     gap: float
 
 
@@ -115,8 +115,8 @@ class _Program:
         of_multipliers = (aim - multipliers * (slack + of_slack)) / slack
         of_prices = prices * ((self.errors_of @ of_multipliers) / weights) - curvature * of_precisions
         moves = ((x, of_x), (prices, of_prices), (multipliers, of_multipliers), (slack, of_slack))
-        reach = min(_reach(room, -(self.marginals @ of_prices)), *(_reach(*each) for each in moves))
-        return _Point(*(values + min(1.0, _FAR * reach) * move for values, move in moves))
+        reach = min(_reach(room, -(self.marginals @ of_prices)), *(_reach(*pair) for pair in moves))
+        return _Point(*(current + min(1.0, _FAR * reach) * move for current, move in moves))
 
 
 def least_precisions(spaces: Any, errors: Any) -> Precisions:
@@ -137,8 +137,10 @@ def least_precisions(spaces: Any, errors: Any) -> Precisions:
         if gap < least:
             best, least = point, gap
     x = _sparse(program, best.x)
-    values = x * program.needed(x)
-    return Precisions(values * program.unit, (1 + least) * values.sum() / (best.x.sum() * program.needed(best.x)) - 1)
+    precisions = x * program.needed(x)
+    return Precisions(
+        precisions * program.unit, (1 + least) * precisions.sum() / (best.x.sum() * program.needed(best.x)) - 1
+    )
 
 
 def _sparse(program: _Program, x: Floats) -> Floats:
@@ -151,15 +153,15 @@ def _sparse(program: _Program, x: Floats) -> Floats:
     return x
 
 
-def _reach(values: Floats, moves: Floats) -> float:
+def _reach(bounded: Floats, moves: Floats) -> float:
     """How often the moves can be added while all values stay above zero."""
     falling = moves < 0
-    return float(np.min(-values[falling] / moves[falling])) if falling.any() else np.inf
+    return float(np.min(-bounded[falling] / moves[falling])) if falling.any() else np.inf
 
 
 def _conjugate_gradients(matrix: Any, right: Floats, scales: Floats) -> Floats:
     """The solution of a positive definite system. scales: the inverse of about its diagonal."""
-    found, left = np.zeros_like(right), right.copy()
+    solution, left = np.zeros_like(right), right.copy()
     scaled = scales * left
     along, size = scaled.copy(), float(left @ scaled)
     enough = 1e-16 * size
@@ -168,9 +170,9 @@ def _conjugate_gradients(matrix: Any, right: Floats, scales: Floats) -> Floats:
             break
         image = matrix(along)
         length = size / float(along @ image)
-        found += length * along
+        solution += length * along
         left -= length * image
         scaled = scales * left
         size, last = float(left @ scaled), size
         along = scaled + size / last * along
-    return found
+    return solution

@@ -26,10 +26,10 @@ class Weights:
     weights: Floats
 
     @staticmethod
-    def of(cells: NDArray[np.int64], each: Sequence[float]) -> Weights:
-        """Of some cells all of their parts, which are the last attribute. each: the weights of the parts."""
-        parts = cells[:, None] * len(each) + np.arange(len(each))
-        return Weights(parts.reshape(-1), np.tile(np.array(each, dtype=np.float64), len(cells)))
+    def of(cells: NDArray[np.int64], part_weights: Sequence[float]) -> Weights:
+        """Of some cells all of their parts, which are the last attribute. part_weights: those of the parts."""
+        parts = cells[:, None] * len(part_weights) + np.arange(len(part_weights))
+        return Weights(parts.reshape(-1), np.tile(np.array(part_weights, dtype=np.float64), len(cells)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,10 @@ class Along:
     axis: int
     ways: Floats
 
-    def weights(self, sizes: Sequence[int], cells: NDArray[np.int64], each: Sequence[float]) -> Weights:
-        """A linear function of some cells. each: the weights of the least value, of the largest, and of none."""
+    def weights(self, sizes: Sequence[int], cells: NDArray[np.int64], end_weights: Sequence[float]) -> Weights:
+        """A linear function of some cells. end_weights: those of the least value, of the largest, and of none."""
         ways = self.ways[np.unravel_index(cells, sizes)[self.axis]]
-        down, up, none = each
+        down, up, none = end_weights
         return Weights(cells, np.where(np.isnan(ways), none, down * (1 - ways) + up * ways))
 
 
@@ -62,19 +62,24 @@ class Noise:
     @staticmethod
     def of(known: Variances, table: Table, records: int) -> Noise:
         """Of a table that follows from measured ones. records: of a unit, by which their noise was multiplied."""
-        spaces = [tuple(one for place, one in enumerate(table) if at >> place & 1) for at in range(2 ** len(table))]
+        spaces = [
+            tuple(attribute for place, attribute in enumerate(table) if at >> place & 1)
+            for at in range(2 ** len(table))
+        ]
         residuals = tuple(float(records**2 / known.precisions[space]) for space in spaces)
-        return Noise(tuple(known.sizes[one] for one in table), residuals)
+        return Noise(tuple(known.sizes[attribute] for attribute in table), residuals)
 
-    def covariance(self, one: Weights, other: Weights) -> float:
+    def covariance(self, first: Weights, second: Weights) -> float:
         """Of two linear functions. Its relative error is that of sums of doubles."""
         axes = range(len(self.sizes))
-        places = [np.unravel_index(each.cells, self.sizes) for each in (one, other)] if self.sizes else [(), ()]
-        found = 0.0
+        places = (
+            [np.unravel_index(function.cells, self.sizes) for function in (first, second)] if self.sizes else [(), ()]
+        )
+        total = 0.0
         for agreed in range(2 ** len(self.sizes)):
             own = [at for at in axes if agreed >> at & 1]
-            found += self._factors[agreed] * self._together(own, places, one, other)
-        return found
+            total += self._factors[agreed] * self._together(own, places, first, second)
+        return total
 
     def variance(self, of: Weights) -> float:
         """Of a linear function, never below zero."""
@@ -94,7 +99,7 @@ class Noise:
     @property
     def _factors(self) -> list[float]:
         """For each set of attributes what is added for a pair of cells that agree in them, whatever the others."""
-        whole, found = 2 ** len(self.sizes), [0.0] * 2 ** len(self.sizes)
+        whole, factors = 2 ** len(self.sizes), [0.0] * 2 ** len(self.sizes)
         for residual in range(whole):
             spread = prod(size for at, size in enumerate(self.sizes) if not residual >> at & 1)
             for agreed in range(whole):
@@ -102,5 +107,5 @@ class Noise:
                     continue
                 left = [size for at, size in enumerate(self.sizes) if (residual & ~agreed) >> at & 1]
                 sign = -1 if len(left) % 2 else 1
-                found[agreed] += sign * self.residuals[residual] / (prod(left) * spread**2)
-        return found
+                factors[agreed] += sign * self.residuals[residual] / (prod(left) * spread**2)
+        return factors

@@ -36,9 +36,9 @@ def plan(workload: Workload, rho: Fraction) -> Plan:
     whole = sum(counted, Fraction(0))
     errors = [{table: float(own / whole) for table, own in zip(workload.tables, counted, strict=True)}]
     charges, least = _least_charges(workload, errors)
-    found = _measured(workload, _times(charges, rho / sum(charges.values())), floor)
+    rounded = _measured(workload, _times(charges, rho / sum(charges.values())), floor)
     # Errors are proportional to the inverse of the charge, and 1 at the charge `least`.
-    return Plan(workload, found.measured, max(0.0, float(found.error * rho) / least - 1))
+    return Plan(workload, rounded.measured, max(0.0, float(rounded.error * rho) / least - 1))
 
 
 def plan_within(workload: Workload, variances: Sequence[Fraction]) -> Plan:
@@ -50,11 +50,11 @@ def plan_within(workload: Workload, variances: Sequence[Fraction]) -> Plan:
         raise InvalidInput("Each marginal needs one variance that is allowed, which is above zero.")
     allowed = dict(zip(workload.tables, variances, strict=True))
     charges, least = _least_charges(workload, [{table: 1 / float(most)} for table, most in allowed.items()])
-    found = _measured(workload, charges, ceil)
-    over = max(found.variance(table) / most for table, most in allowed.items())
+    rounded = _measured(workload, charges, ceil)
+    over = max(rounded.variance(table) / most for table, most in allowed.items())
     if over > 1:
-        found = _measured(workload, _times(found.charges, over), ceil)
-    return Plan(workload, found.measured, max(0.0, float(found.rho) / least - 1))
+        rounded = _measured(workload, _times(rounded.charges, over), ceil)
+    return Plan(workload, rounded.measured, max(0.0, float(rounded.rho) / least - 1))
 
 
 def _least_charges(workload: Workload, errors: Iterable[Mapping[Table, float]]) -> tuple[Charges, float]:
@@ -62,9 +62,11 @@ def _least_charges(workload: Workload, errors: Iterable[Mapping[Table, float]]) 
 
     errors: each a sum of the variances of tables' cells, by their weights. Floats: they are met up to rounding.
     """
-    found = least_precisions(_precisions(workload), _of_spaces(workload, errors))
-    charges = {table: Fraction(float(x)) / 2 for table, x in zip(workload.spaces, found.values, strict=True) if x > 0}
-    return charges, float(found.values.sum()) / 2 / (1 + found.gap)
+    least = least_precisions(_precisions(workload), _of_spaces(workload, errors))
+    charges = {
+        table: Fraction(float(x)) / 2 for table, x in zip(workload.spaces, least.of_marginals, strict=True) if x > 0
+    }
+    return charges, float(least.of_marginals.sum()) / 2 / (1 + least.gap)
 
 
 def _measured(workload: Workload, charges: Charges, rounded: Any) -> Plan:
@@ -106,5 +108,5 @@ def _sparse(entries: Sequence[tuple[float, int, int]], shape: tuple[int, int]) -
     """A sparse matrix of values, rows and columns. Entries at the same place add up."""
     from scipy.sparse import csr_matrix
 
-    values, rows, columns = (np.array(each) for each in zip(*entries, strict=True))
-    return csr_matrix((values, (rows, columns)), shape=shape)
+    numbers, rows, columns = (np.array(entry_part) for entry_part in zip(*entries, strict=True))
+    return csr_matrix((numbers, (rows, columns)), shape=shape)

@@ -34,7 +34,7 @@ def within(table: Table) -> Iterator[Table]:
 
 def closure(tables: Iterable[Table]) -> tuple[Table, ...]:
     """All residual spaces of some tables, from small to large."""
-    return tuple(sorted({space for table in tables for space in within(table)}, key=lambda each: (len(each), each)))
+    return tuple(sorted({space for table in tables for space in within(table)}, key=lambda space: (len(space), space)))
 
 
 def precision_of(sizes: Sequence[int], measured: Table, space: Table) -> Fraction:
@@ -50,9 +50,9 @@ def part_of_a_cell(sizes: Sequence[int], table: Table, space: Table) -> Fraction
     return part
 
 
-def summed(values: NDArray[Any], table: Table, space: Table) -> NDArray[Any]:
+def summed(cells: NDArray[Any], table: Table, space: Table) -> NDArray[Any]:
     """The sums of a table's cells over all attributes that are not in the space."""
-    return values.sum(axis=tuple(axis for axis, at in enumerate(table) if at not in space))  # type: ignore[no-any-return]
+    return cells.sum(axis=tuple(axis for axis, at in enumerate(table) if at not in space))  # type: ignore[no-any-return]
 
 
 def centred(values: Floats) -> Floats:
@@ -62,7 +62,7 @@ def centred(values: Floats) -> Floats:
     return values
 
 
-def spread(sizes: Sequence[int], table: Table, space: Table, values: Floats) -> Floats:
+def spread(sizes: Sequence[int], table: Table, space: Table, residual: Floats) -> Floats:
     """What an array from a space adds to the cells of a table: evenly over its other attributes, to be broadcast."""
     others = prod(sizes[at] for at in table if at not in space)
-    return values.reshape([sizes[at] if at in space else 1 for at in table]) / others
+    return residual.reshape([sizes[at] if at in space else 1 for at in table]) / others

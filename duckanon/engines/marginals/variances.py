@@ -44,7 +44,7 @@ class Variances:
             if len(own) != size:
                 raise InvalidInput("A weight is needed for each cell of each attribute of a marginal.")
             mean = sum(own, Fraction(0)) ** 2 / size
-            evenly[at], apart[at] = mean / size, sum((each**2 for each in own), Fraction(0)) - mean
+            evenly[at], apart[at] = mean / size, sum((weight**2 for weight in own), Fraction(0)) - mean
         total = Fraction(0)
         for space in within(table):
             parts = (apart[at] if at in space else evenly[at] for at in table)

@@ -62,8 +62,8 @@ class _Cut:
 
     def violated(self, boundary: Floats, guesses: Floats) -> bool:
         """Whether the master's choice violates the cut."""
-        value = float(self.slope @ boundary) + (float(guesses[self.part]) if self.optimality else 0.0)
-        return value < self.constant - 1e-12
+        left_side = float(self.slope @ boundary) + (float(guesses[self.part]) if self.optimality else 0.0)
+        return left_side < self.constant - 1e-12
 
 
 class _Sub:
@@ -109,8 +109,8 @@ class _Sub:
 
     def answer(self, boundary: Floats, part: int, limits: Limits) -> tuple[_Cut | None, Optimum | None]:
         """A cut, None if the solver gave up; and the internal rows, None if there are none."""
-        given = self._outer @ boundary
-        right = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)]) - given
+        from_boundary = self._outer @ boundary
+        right = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)]) - from_boundary
         rows = np.arange(self._ratios)
         for model in (self._possible, self._best):
             model.bounds(rows, np.full(self._ratios, -np.inf), right[: self._ratios])
@@ -122,11 +122,11 @@ class _Sub:
             # A dual ray: duals . (fixed - outer u) <= 0 for every u with a solution.
             ray = lacking.duals / np.abs(lacking.duals).max()
             return _Cut(self._outer.T @ ray, float(ray @ fixed), part, False, ray[self._ratios :]), None
-        found = self._best.solve(limits.left)
-        if found is None:
+        optimum = self._best.solve(limits.left)
+        if optimum is None:
             return None, None
-        duals = found.duals
-        return _Cut(self._outer.T @ duals, float(duals @ fixed), part, True, duals[self._ratios :]), found
+        duals = optimum.duals
+        return _Cut(self._outer.T @ duals, float(duals @ fixed), part, True, duals[self._ratios :]), optimum
 
 
 class _Master:
@@ -200,9 +200,9 @@ def _joined(scaled: Scaled, boundary: Ints, point: Floats, internal: Sequence[tu
     """The mechanism of a point, the boundary's rows, and of the best internal rows of every part there."""
     u: Floats = np.zeros(scaled.cost.shape)
     u[boundary] = point.reshape(-1, u.shape[1])
-    for sub, found in internal:
-        u[sub.inside] = found.x.reshape(-1, u.shape[1])
-    loss = float(scaled.cost[boundary].ravel() @ point) + sum(found.value for _, found in internal)
+    for sub, optimum in internal:
+        u[sub.inside] = optimum.x.reshape(-1, u.shape[1])
+    loss = float(scaled.cost[boundary].ravel() @ point) + sum(optimum.value for _, optimum in internal)
     return _Mechanism(u, point, loss)
 
 
@@ -226,13 +226,13 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         prices = master.prices(decided.duals) * scaled.scale
         pricing.run(prices, UNLIMITED)
         lower = max(lower, pricing.bound(prices) / scaled.scale)
-        wanted, guesses = decided.x[: master.width], decided.x[master.width :]
-        point = best.core + trust * (wanted - best.core)
+        choice, guesses = decided.x[: master.width], decided.x[master.width :]
+        point = best.core + trust * (choice - best.core)
         answers = [sub.answer(point, part, limits) for part, sub in enumerate(subs)]
-        optima = [found for _, found in answers if found is not None]
+        optima = [optimum for _, optimum in answers if optimum is not None]
         if len(optima) == len(subs):
-            found = _joined(scaled, boundary, point, list(zip(subs, optima, strict=True)))
-            best = found if found.loss < best.loss else best
+            joined = _joined(scaled, boundary, point, list(zip(subs, optima, strict=True)))
+            best = joined if joined.loss < best.loss else best
             trust = max(trust, _TRUST)
         else:
             # The point is infeasible: move it closer to the best mechanism.
@@ -243,7 +243,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         limits.tell(step)
         if relative_gap(best.loss, lower) <= limits.gap or limits.expired or idle > _PATIENCE:
             break
-        if cuts := [cut for cut, _ in answers if cut is not None and cut.violated(wanted, guesses)]:
+        if cuts := [cut for cut, _ in answers if cut is not None and cut.violated(choice, guesses)]:
             master.add(cuts)
         elif trust == 1.0:
             break

@@ -69,8 +69,8 @@ class Master:
         """Add vectors; drop old ones of the largest reduced cost if there are too many."""
         nodes = self.vectors.shape[1]
         if len(self.vectors) > _MOST_COLUMNS * nodes:
-            wanted = np.argsort(solved.slack, kind="stable")[: int(0.7 * _MOST_COLUMNS * nodes)]
-            kept = np.union1d(wanted, np.flatnonzero(solved.x > 1e-9 * solved.x.max()))
+            cheapest = np.argsort(solved.slack, kind="stable")[: int(0.7 * _MOST_COLUMNS * nodes)]
+            kept = np.union1d(cheapest, np.flatnonzero(solved.x > 1e-9 * solved.x.max()))
             # The all-ones vector keeps the program feasible.
             kept = np.union1d(kept, [nodes])
             self.vectors, self.place, self.cost = self.vectors[kept], self.place[kept], self.cost[kept]
@@ -86,12 +86,12 @@ class Master:
         """The matrix of these weights, shape (nodes, outputs): each vector is in the column where it costs least."""
         used = np.flatnonzero(weights > 0)
         place = self.place[used]
-        found = np.zeros(self.program.cost.shape)
+        matrix = np.zeros(self.program.cost.shape)
         order = np.argsort(place, kind="stable")
         starts = np.flatnonzero(np.diff(place[order], prepend=-1))
         weighed = self.vectors[used[order]] * weights[used[order], None]
-        found[:, place[order][starts]] = np.add.reduceat(weighed, starts, axis=0).T
-        return found
+        matrix[:, place[order][starts]] = np.add.reduceat(weighed, starts, axis=0).T
+        return matrix
 
 
 def _basis(rays: Floats, cost: Floats) -> Interior | None:
@@ -152,9 +152,9 @@ def _generate(program: Program, limits: Limits, doublings: int = _DOUBLINGS) -> 
         prices = solved.y if lower == -np.inf else smooth * best_prices + (1 - smooth) * solved.y
         whole = pricing.run(prices, UNLIMITED if fast is not None and not history else most)
         if whole:
-            found = pricing.bound(prices)
-            if found > lower:
-                lower, best_prices = found, prices
+            bound = pricing.bound(prices)
+            if bound > lower:
+                lower, best_prices = bound, prices
         history.append(Step(len(history) + 1, upper, max(lower, floor)))
         limits.tell(history[-1])
         gap = relative_gap(upper, lower)
@@ -219,6 +219,6 @@ def _from_twice(program: Program, limits: Limits, doublings: int) -> tuple[Float
     part = program.component
     twice = replace(part, edges=part.edges.with_length(2.0 * part.edges.length))
     rough = replace(limits, gap=max(_ROUGH, limits.gap), until=monotonic() + limits.left / 2, tell=lambda _: None)
-    solution, found = _generate(replace(program, component=twice), rough, doublings)
-    logs = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+    solution, vectors = _generate(replace(program, component=twice), rough, doublings)
+    logs = np.log(np.maximum(vectors, np.finfo(np.float64).tiny))
     return into_cone(logs / 2, program.edges, limits.threads), solution.lower

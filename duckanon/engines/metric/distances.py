@@ -25,14 +25,14 @@ def _minkowski(name: str) -> Callable[[Floats, Floats], Floats]:
 
 
 def _haversine(points: Floats, others: Floats) -> Floats:
-    for one in (points, others):
-        if one.shape[1] != 2:
+    for features in (points, others):
+        if features.shape[1] != 2:
             raise InvalidInput("haversine needs two features: latitude first, then longitude, in degrees.")
-        if (np.abs(one[:, 0]) > 90).any():
+        if (np.abs(features[:, 0]) > 90).any():
             raise InvalidInput(
                 "A latitude is beyond 90 degrees: haversine takes latitude first, then longitude, in degrees."
             )
-        if (np.abs(one[:, 1]) > 360).any():
+        if (np.abs(features[:, 1]) > 360).any():
             raise InvalidInput("A longitude is beyond 360 degrees: haversine takes degrees.")
     lat, lon = np.radians(points).T
     lat2, lon2 = np.radians(others).T
@@ -81,7 +81,7 @@ METRICS: dict[str, Metric] = {
 def named(name: str) -> Metric:
     """The metric of that name. Raises InvalidInput with the names there are."""
     if name not in METRICS:
-        known = ", ".join(f"'{one}'" for one in METRICS)
+        known = ", ".join(f"'{metric}'" for metric in METRICS)
         raise InvalidInput(f"There is no metric '{name}': choose one of {known}.")
     return METRICS[name]
 
@@ -91,10 +91,10 @@ def pairwise(points: Floats, metric: Metric) -> Floats:
 
     Raises InvalidInput for points that the metric does not cover, and for distances that overflow.
     """
-    found = metric.between(points, points)
+    distances = metric.between(points, points)
     # Libraries may round the two directions of a pair differently.
-    found = np.minimum(found, found.T)
-    np.fill_diagonal(found, 0.0)
-    if not np.isfinite(found).all():
+    distances = np.minimum(distances, distances.T)
+    np.fill_diagonal(distances, 0.0)
+    if not np.isfinite(distances).all():
         raise InvalidInput("Distances between records overflow: scale the features down.")
-    return np.ascontiguousarray(found)
+    return np.ascontiguousarray(distances)

@@ -79,7 +79,7 @@ def travel_loss(costs: Floats, weights: Floats) -> Floats:
 
     costs: shape (N, destinations), from each record to each destination. weights: how likely each destination is.
     """
-    found = np.zeros((len(costs), len(costs)))
+    loss = np.zeros((len(costs), len(costs)))
     for cost, weight in zip(costs.T, weights, strict=True):
-        found += weight * np.abs(cost[:, None] - cost)
-    return found
+        loss += weight * np.abs(cost[:, None] - cost)
+    return loss

@@ -73,8 +73,8 @@ class Model:
         """The optimum; None if there is none, or not in that time."""
         until = monotonic() + seconds
         for attempt in _ATTEMPTS:
-            for option, value in attempt.items():
-                self._highs.setOptionValue(option, value)
+            for option, setting in attempt.items():
+                self._highs.setOptionValue(option, setting)
             if attempt:
                 # The last solve's basis may be what made HiGHS fail.
                 self._highs.clearSolver()
@@ -89,7 +89,9 @@ class Model:
                 break
         else:
             return None
-        found = self._highs.getSolution()
+        solution = self._highs.getSolution()
         return Optimum(
-            np.array(found.col_value), np.array(found.row_dual), float(self._highs.getInfo().objective_function_value)
+            np.array(solution.col_value),
+            np.array(solution.row_dual),
+            float(self._highs.getInfo().objective_function_value),
         )

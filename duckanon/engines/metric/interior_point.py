@@ -35,12 +35,12 @@ class Interior:
     steps: int
 
 
-def _longest(values: Floats, direction: Floats) -> float:
-    """The longest step, at most 1, that keeps `values` from falling below zero."""
+def _longest(point: Floats, direction: Floats) -> float:
+    """The longest step, at most 1, that keeps `point` from falling below zero."""
     falling = direction < 0
     if not falling.any():
         return 1.0
-    return min(1.0, float(np.min(-values[falling] / direction[falling])))
+    return min(1.0, float(np.min(-point[falling] / direction[falling])))
 
 
 def _factor(rows: Floats, weight: Floats, accurate: bool) -> tuple[Any, bool]:
@@ -76,9 +76,9 @@ def _direction(
     """Newton's step to where x s has moved by `centre` and both residuals are gone, refined once."""
     from scipy.linalg import cho_solve
 
-    wanted = primal + rows @ (weight * dual - centre / s)
-    dy = cho_solve(factor, wanted, check_finite=False)
-    dy += cho_solve(factor, wanted - rows @ (weight * (dy @ rows)), check_finite=False)
+    normal_right = primal + rows @ (weight * dual - centre / s)
+    dy = cho_solve(factor, normal_right, check_finite=False)
+    dy += cho_solve(factor, normal_right - rows @ (weight * (dy @ rows)), check_finite=False)
     ds = dual - dy @ rows
     return centre / s - weight * ds, dy, ds
 
@@ -89,18 +89,18 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, until: fl
     Where rounding keeps the method from getting there, HiGHS's simplex method takes over. until: a time of the
     monotonic clock at which to give up; then there is no result.
     """
-    found = None
+    interior = None
     for accurate in (False, True):
         if accurate or len(rows) > _FEW:
             outcome = _solve(rows, cost, right, tolerance, until, accurate=accurate)
             if outcome is None:
                 return None
-            found, converged = outcome
+            interior, converged = outcome
             if converged:
-                return found
+                return interior
     check()
     left = until - monotonic()
-    return None if left <= 0 else _vertex(rows, cost, right, left) or found
+    return None if left <= 0 else _vertex(rows, cost, right, left) or interior
 
 
 def _vertex(rows: Floats, cost: Floats, right: Floats, seconds: float) -> Interior | None:
@@ -109,11 +109,11 @@ def _vertex(rows: Floats, cost: Floats, right: Floats, seconds: float) -> Interi
 
     scale = float(np.abs(cost).max()) or 1.0
     none, any_size = np.zeros(len(cost)), np.full(len(cost), np.inf)
-    found = solved(Program(cost / scale, csc_array(rows), right, right, none, any_size), time_limit=seconds)
-    if not found.is_optimal or found.x is None:
+    vertex = solved(Program(cost / scale, csc_array(rows), right, right, none, any_size), time_limit=seconds)
+    if not vertex.is_optimal or vertex.x is None:
         return None
-    prices = found.duals * scale
-    return Interior(np.maximum(found.x, 0.0), prices, cost - prices @ rows, 0.0, 0)
+    prices = vertex.duals * scale
+    return Interior(np.maximum(vertex.x, 0.0), prices, cost - prices @ rows, 0.0, 0)
 
 
 def _solve(
@@ -160,7 +160,7 @@ def _solve(
             dx, dy, ds = towards(-x * s)
             reached = float((x + _longest(x, dx) * dx) @ (s + _longest(s, ds) * ds)) / len(x)
             dx, dy, ds = towards((reached / mu) ** 3 * mu - x * s - dx * ds)
-        if not all(np.isfinite(one).all() for one in (dx, dy, ds)):
+        if not all(np.isfinite(move).all() for move in (dx, dy, ds)):
             break
         forward, upward = _longest(x, dx), _longest(s, ds)
         forward = 0.995 * forward if forward < 1 else 1.0

@@ -40,17 +40,17 @@ def lp(program: Program, limits: Limits) -> Solution:
     none, any_size = np.zeros(nodes * outputs), np.full(nodes * outputs, np.inf)
     least = np.concatenate([np.full(ratios.shape[0], -np.inf), np.ones(nodes)])
     most = np.concatenate([np.zeros(ratios.shape[0]), np.ones(nodes)])
-    found = highs.solved(highs.Program(scaled.cost.ravel(), rows, least, most, none, any_size), **options)
-    if found.is_late:
+    answer = highs.solved(highs.Program(scaled.cost.ravel(), rows, least, most, none, any_size), **options)
+    if answer.is_late:
         raise InvalidInput(
             "The method 'lp' was not done when the time was up: take method := 'columns', or a longer time_limit."
         )
-    if found.x is None:
+    if answer.x is None:
         raise InvalidInput(
             "HiGHS could not solve the program of the method 'lp' as precisely as is needed: take method := 'columns'."
         )
-    matrix = found.x.reshape(nodes, outputs) * scaled.anchor
-    prices = found.duals[-nodes:] * scaled.scale
+    matrix = answer.x.reshape(nodes, outputs) * scaled.anchor
+    prices = answer.duals[-nodes:] * scaled.scale
     pricing = Pricing(program, limits)
     pricing.run(prices, UNLIMITED)
     step = Step(1, float((matrix * program.cost).sum()), pricing.bound(prices))

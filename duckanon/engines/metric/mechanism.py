@@ -89,12 +89,12 @@ def _program(domain: Domain, graph: Graph, component: Component, cost: Floats) -
     def reach() -> Floats:
         if domain.triangle:
             return domain.epsilon * domain.distances[np.ix_(members, domain.outputs)]
-        found = np.full((len(members), len(domain.outputs)), np.inf)
+        distances = np.full((len(members), len(domain.outputs)), np.inf)
         place = np.full(graph.node.max() + 1, -1)
         place[component.nodes] = np.arange(len(members))
         inside = place[graph.node[domain.outputs]]
-        found[:, inside >= 0] = component.shortest()[:, inside[inside >= 0]]
-        return found
+        distances[:, inside >= 0] = component.shortest()[:, inside[inside >= 0]]
+        return distances
 
     points = None if domain.points is None else domain.points[members]
     return Program(component, np.ascontiguousarray(cost[component.nodes]), reach, points)
@@ -128,10 +128,10 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
         name = f"part {number} of {len(parts)}"
         threads = options.threads if len(part.nodes) > FEW else 1
         limits = Limits(options.gap, until, threads, partial(tell, name))
-        found = method.run(program, limits)
-        rows[part.nodes] = repair(found.matrix, program.edges, program.cost)
+        solution = method.run(program, limits)
+        rows[part.nodes] = repair(solution.matrix, program.edges, program.cost)
         # No row can do better than its cheapest output, however early the search ended.
-        lower += max(found.lower, float(program.cost.min(axis=1).sum()))
+        lower += max(solution.lower, float(program.cost.min(axis=1).sum()))
     matrix = rows[graph.node]
     certificate = certify(matrix, domain.distances, domain.epsilon, domain.radius, options.threads)
     if not certificate.holds or certificate.row_sum_error > 1e-12:

@@ -64,8 +64,8 @@ def named(name: str, partition: str = "k-m-dv", parts: int | None = None) -> Met
 
     partition, parts: how 'benders' cuts the graph, and into how many parts.
     """
-    found = registry.named(METHODS, name, aliases={"auto": DEFAULT})
+    method = registry.named(METHODS, name, aliases={"auto": DEFAULT})
     cut = partition_named(partition, parts)
-    if found.name != "benders":
-        return found
-    return replace(found, run=lambda program, limits: benders(program, limits, cut))
+    if method.name != "benders":
+        return method
+    return replace(method, run=lambda program, limits: benders(program, limits, cut))

@@ -34,7 +34,7 @@ class Partition:
     @property
     def internal(self) -> list[Ints]:
         """The internal nodes of each part (definition 3.2)."""
-        return [np.flatnonzero((self.part == one) & ~self.boundary) for one in range(self.part.max() + 1)]
+        return [np.flatnonzero((self.part == number) & ~self.boundary) for number in range(self.part.max() + 1)]
 
     def master_components(self, edges: Edges) -> list[Ints]:
         """The connected components of the boundary nodes' graph (Qiu 2024, figure 5)."""
@@ -47,7 +47,7 @@ class Partition:
         ends = edges.idx.astype(np.int32), edges.ptr.astype(np.int32)
         matrix = csr_array((np.ones(len(edges.idx)), *ends), shape=(edges.nodes, edges.nodes))
         count, label = connected_components(matrix[nodes][:, nodes], directed=False)
-        return [nodes[label == one] for one in range(count)]
+        return [nodes[label == component] for component in range(count)]
 
 
 def _centres(vectors: Floats, parts: int, rng: np.random.Generator) -> Floats:
@@ -81,9 +81,9 @@ def _clusters(vectors: Floats, parts: int) -> Ints:
 
 
 def _adjacency(edges: Edges) -> Floats:
-    found = np.zeros((edges.nodes, edges.nodes))
-    found[edges.ends] = 1.0
-    return found
+    adjacency = np.zeros((edges.nodes, edges.nodes))
+    adjacency[edges.ends] = 1.0
+    return adjacency
 
 
 def _spectral(edges: Edges, parts: int) -> Floats:
@@ -116,15 +116,15 @@ PARTITIONS: dict[str, Callable[[Program, int], Ints]] = {
 def named(name: str, parts: int | None) -> Callable[[Program], Partition]:
     """The partition of that name. parts: how many; by default one for each 20 nodes, as in the paper."""
     if name not in PARTITIONS:
-        known = ", ".join(f"'{one}'" for one in PARTITIONS)
+        known = ", ".join(f"'{partition}'" for partition in PARTITIONS)
         raise InvalidInput(f"There is no partition '{name}': choose one of {known}.")
     return partial(_cut, name, parts)
 
 
 def _cut(name: str, parts: int | None, program: Program) -> Partition:
     nodes = program.edges.nodes
-    wanted = max(1, min(nodes, parts or max(2, nodes // 20)))
-    part = PARTITIONS[name](program, wanted) if wanted > 1 else np.zeros(nodes, dtype=np.int64)
+    count = max(1, min(nodes, parts or max(2, nodes // 20)))
+    part = PARTITIONS[name](program, count) if count > 1 else np.zeros(nodes, dtype=np.int64)
     # Edges that others imply are left out: the program is the same, with fewer boundary nodes.
     first, second = program.edges.ends
     boundary = np.zeros(nodes, dtype=np.bool_)

@@ -40,9 +40,9 @@ def _stretched(edges: Edges) -> Edges:
 def into_cone(logs: Floats, edges: Edges, threads: int) -> Floats:
     """Vectors of the cone, (vectors, nodes), from logarithms that are in it but for `_STRETCH` and rounding."""
     # Inside the cone but for the margin of short edges, so that mostly nothing is left to raise.
-    found = logs * (1 - 1.2 * _STRETCH)
-    spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, threads)
-    return np.asarray(np.exp(found))
+    inside = logs * (1 - 1.2 * _STRETCH)
+    spread(lambda vector: raise_into_cone(vector, edges.ptr, edges.idx, edges.length), inside, threads)
+    return np.asarray(np.exp(inside))
 
 
 class Pricing:

@@ -72,9 +72,9 @@ def repair(matrix: Floats, edges: Edges, cost: Floats) -> Floats:
         tau += 2.0**-50 * float(missing.max()) / float(growth.min())
     delta = tau / (1 + tau)
     extra = delta + (1 - delta) * missing
-    found = np.zeros_like(matrix)
+    repaired = np.zeros_like(matrix)
     if largest:
-        found[:, used] = closed * ((1 - delta) / largest)
+        repaired[:, used] = closed * ((1 - delta) / largest)
     if extra.any():
-        found[:, int((extra @ cost).argmin())] += np.maximum(extra, FLOOR)
-    return found
+        repaired[:, int((extra @ cost).argmin())] += np.maximum(extra, FLOOR)
+    return repaired

@@ -39,13 +39,13 @@ def _edges(weights: Floats) -> list[Fraction]:
 def _settle(first: int, weights: Floats, octets: Octets) -> int:
     """The cell of a uniform number whose first 64 bits are `first`. Draws more bits until the cell is certain."""
     ends = _edges(weights)
-    value, bits = first, 64
+    numerator, bits = first, 64
     while True:
-        low, high = Fraction(value, 1 << bits), Fraction(value + 1, 1 << bits)
+        low, high = Fraction(numerator, 1 << bits), Fraction(numerator + 1, 1 << bits)
         cell = sum(end <= low for end in ends)
         if high <= ends[cell]:
             return cell
-        value = (value << 64) | int.from_bytes(octets(8), "big")
+        numerator = (numerator << 64) | int.from_bytes(octets(8), "big")
         bits += 64
 
 
@@ -85,12 +85,12 @@ class Rows:
         return np.asarray(cells + start, dtype=np.int64)
 
 
-def draw(rows: Rows, wanted: Ints, octets: Octets) -> Ints:
-    """A cell for each wanted row, independent of each other: shape (wanted,)."""
-    found = np.empty(len(wanted), dtype=np.int64)
-    order = np.argsort(wanted, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(wanted[order])) + 1)
+def draw(rows: Rows, chosen: Ints, octets: Octets) -> Ints:
+    """A cell for each of the chosen rows, independent of each other: shape (chosen,)."""
+    cells = np.empty(len(chosen), dtype=np.int64)
+    order = np.argsort(chosen, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(chosen[order])) + 1)
     for group in groups:
         if len(group):
-            found[group] = rows.draw(int(wanted[group[0]]), len(group), octets)
-    return found
+            cells[group] = rows.draw(int(chosen[group[0]]), len(group), octets)
+    return cells

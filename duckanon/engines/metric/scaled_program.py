@@ -51,9 +51,9 @@ class Scaled:
         row = np.arange(len(first) * outputs)
         k = np.tile(np.arange(outputs), len(first))
         here, there = np.repeat(place[first], outputs) + k, np.repeat(place[second], outputs) + k
-        values: Any = np.concatenate([np.exp(-allowed / 2), -np.exp(allowed / 2)])
+        coefficients: Any = np.concatenate([np.exp(-allowed / 2), -np.exp(allowed / 2)])
         return coo_array(
-            (values, (np.concatenate([row, row]), np.concatenate([here, there]))), shape=(len(row), width)
+            (coefficients, (np.concatenate([row, row]), np.concatenate([here, there]))), shape=(len(row), width)
         ).tocsr()
 
     def sums(self, nodes: Ints, place: Ints, width: int) -> csr_array:

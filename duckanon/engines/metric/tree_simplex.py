@@ -173,10 +173,10 @@ def cheapest_of(
     idx: Ints,
     length: Floats,
     most: int,
-    values: Floats,
+    least_costs: Floats,
     moves: Ints,
 ) -> None:
-    """`cheapest` of costs[k] - prices for each k in `which`: values[k] and moves[k] are filled in."""
+    """`cheapest` of costs[k] - prices for each k in `which`: least_costs[k] and moves[k] are filled in."""
     n = len(prices)
     floats, ints = np.empty((4, n)), np.empty((8, n), dtype=np.int32)
     cost = floats[3]
@@ -184,7 +184,7 @@ def cheapest_of(
         k = which[place]
         for i in range(n):
             cost[i] = costs[k, i] - prices[i]
-        values[k], moves[k] = cheapest(
+        least_costs[k], moves[k] = cheapest(
             roots[k], cost, parents[k], edges[k], aboves[k], logs[k], ptr, idx, length, most, floats, ints
         )
 
