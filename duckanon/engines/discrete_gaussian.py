@@ -1,10 +1,10 @@
 """Exact discrete Gaussian noise.
 
-A candidate of discrete Laplace noise is taken with a probability exp(-power) (Canonne, Kamath and Steinke 2020,
-Algorithm 3). It is taken where a uniform number U is below that. Floats decide where their errors cannot matter, from
-the first 64 bits of U; where they might, which is once in 2^30 candidates or so, U and exp(-power) are compared to as
-many digits as that needs (as Ducas and Nguyen 2012 do for lattices). So draws have exactly the stated distribution, and
-the time does not grow with the digits of the variance.
+A candidate of discrete Laplace noise is accepted with a probability exp(-power) (Canonne, Kamath and Steinke 2020,
+Algorithm 3): where a uniform number U is below that. Floats decide where their errors cannot matter, from the first 64
+bits of U; where they might, which is once in 2^30 candidates or so, U and exp(-power) are compared to as many digits as
+that needs (as Ducas and Nguyen 2012 do for lattices). So draws have exactly the stated distribution, and the time does
+not grow with the digits of the variance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from duckanon.rational_bounds import exponential_between
 
 # The largest variance. Wider noise, added to a count, could overflow 64 bits.
 _WIDEST = 1 << 110
-# So many candidates are drawn at a time. Of each 100, from 46 (variances near 0) to 76 are taken.
+# So many candidates are drawn at a time. Of each 100, from 46 (variances near 0) to 76 are accepted.
 _BLOCK = 1 << 17
 # Floats compute exp(-power) with a relative error below this, as `_powers` says.
 _ERROR = 2.0**-30
@@ -38,10 +38,10 @@ def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...], source: 
     flat = draws.reshape(-1)
     done = 0
     while done < len(flat):
-        wanted = min(_BLOCK, 8 + 4 * (len(flat) - done) // 3)
-        taken = _taken(variance, wanted, source)[: len(flat) - done]
-        flat[done : done + len(taken)] = taken
-        done += len(taken)
+        candidates = min(_BLOCK, 8 + 4 * (len(flat) - done) // 3)
+        accepted = _accepted(variance, candidates, source)[: len(flat) - done]
+        flat[done : done + len(accepted)] = accepted
+        done += len(accepted)
     return draws
 
 
@@ -64,18 +64,18 @@ def check_variance(variance: Fraction) -> None:
 
 
 def _candidates(variance: Fraction) -> int:
-    """The scale t of the discrete Laplace noise of which some draws are taken: sigma, rounded up."""
+    """The scale t of the discrete Laplace noise of which some draws are accepted: sigma, rounded up."""
     return isqrt(ceil(variance) - 1) + 1
 
 
-def _taken(variance: Fraction, candidates: int, source: Source) -> NDArray[np.int64]:
-    """Those of so many candidates that are taken."""
-    found = double_geometric(Fraction(_candidates(variance)), candidates, source)
-    bits = np.frombuffer(source.octets(8 * candidates), dtype=np.uint64)
-    taken, left_out = _surely(bits, _powers(found, variance))
-    for at in np.flatnonzero(~(taken | left_out)):
-        taken[at] = _is_below(int(bits[at]), _power(int(found[at]), variance), source)
-    return found[taken]
+def _accepted(variance: Fraction, count: int, source: Source) -> NDArray[np.int64]:
+    """Those of `count` candidates that are accepted."""
+    candidates = double_geometric(Fraction(_candidates(variance)), count, source)
+    bits = np.frombuffer(source.octets(8 * count), dtype=np.uint64)
+    accepted, rejected = _surely(bits, _powers(candidates, variance))
+    for at in np.flatnonzero(~(accepted | rejected)):
+        accepted[at] = _is_below(int(bits[at]), _power(int(candidates[at]), variance), source)
+    return candidates[accepted]
 
 
 def _surely(bits: NDArray[np.uint64], powers: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -88,7 +88,7 @@ def _surely(bits: NDArray[np.uint64], powers: NDArray[np.float64]) -> tuple[NDAr
 
 
 def _power(candidate: int, variance: Fraction) -> Fraction:
-    """A candidate y is taken with the probability exp(-(|y| - variance / t)^2 / (2 variance))."""
+    """A candidate y is accepted with the probability exp(-(|y| - variance / t)^2 / (2 variance))."""
     return (abs(candidate) - variance / _candidates(variance)) ** 2 / (2 * variance)
 
 

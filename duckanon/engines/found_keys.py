@@ -18,16 +18,17 @@ from duckanon.engines.randomness import Source
 from duckanon.rational_bounds import exponential_at_least
 
 
-def threshold(noise: Gaussian, values: int, delta: Fraction) -> int:
+def threshold(noise: Gaussian, lone_values: int, delta: Fraction) -> int:
     """The least noisy number of units at which a value is told.
 
-    Of `values` that a single unit has alone, one is told with a probability of at most delta: each has one unit, and
-    noise of threshold - 1 or more has a probability of at most exp(-(threshold - 1)^2 / (2 variance)), by Chernoff's
-    bound (Canonne, Kamath and Steinke 2020, corollary 17). It is compared in fractions.
+    lone_values: how many values a single unit may have alone. One of them is told with a probability of at most delta:
+    each has one unit, and noise of threshold - 1 or more has a probability of at most
+    exp(-(threshold - 1)^2 / (2 variance)), by Chernoff's bound (Canonne, Kamath and Steinke 2020, corollary 17). It is
+    compared in fractions.
     """
 
     def is_enough(above: int) -> bool:
-        return exponential_at_least(above**2 / (2 * noise.variance)) * delta >= values
+        return exponential_at_least(above**2 / (2 * noise.variance)) * delta >= lone_values
 
     low, high = 0, 1 + isqrt(int(2 * noise.variance)) * 2
     while not is_enough(high):
@@ -38,11 +39,11 @@ def threshold(noise: Gaussian, values: int, delta: Fraction) -> int:
     return 1 + high
 
 
-def found(units: NDArray[np.int64], noise: Gaussian, least: int, most: int, source: Source) -> NDArray[np.int64]:
+def select(units: NDArray[np.int64], noise: Gaussian, least: int, most: int, source: Source) -> NDArray[np.int64]:
     """The positions of the values that are told, in order: those of `least` noisy units or more, at most `most`."""
     noisy = units + noise.draw(units.shape, source, is_wide=False)
-    told = np.flatnonzero(noisy >= least)
-    if len(told) > most:
+    positions = np.flatnonzero(noisy >= least)
+    if len(positions) > most:
         # Of equal ones the first; they stand in the order of the values.
-        told = np.sort(told[np.argsort(-noisy[told], kind="stable")[:most]])
-    return told.astype(np.int64)
+        positions = np.sort(positions[np.argsort(-noisy[positions], kind="stable")[:most]])
+    return positions.astype(np.int64)

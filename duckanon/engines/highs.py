@@ -30,13 +30,13 @@ def new_highs(**options: object) -> Any:
     """A solver without a program. options: of HiGHS, beside those that make it quiet and use one thread."""
     import highspy
 
-    made: Any = highspy._Highs()  # type: ignore[attr-defined]
-    for option, value in {"output_flag": False, "threads": THREADS, **options}.items():
-        made.setOptionValue(option, value)
+    solver: Any = highspy._Highs()  # type: ignore[attr-defined]
+    for option, setting in {"output_flag": False, "threads": THREADS, **options}.items():
+        solver.setOptionValue(option, setting)
     flag = current()
     if flag is not None:
-        _stop_with(made, flag)
-    return made
+        _stop_with(solver, flag)
+    return solver
 
 
 def solve(highs: Any) -> None:
@@ -128,5 +128,5 @@ def _stop_with(highs: Any, flag: Flag) -> None:
             into.user_interrupt = True
 
     highs.setCallback(look, None)
-    for one in ("Simplex", "Ipm", "Mip"):
-        highs.startCallback(getattr(cb.HighsCallbackType, f"kCallback{one}Interrupt"))
+    for algorithm in ("Simplex", "Ipm", "Mip"):
+        highs.startCallback(getattr(cb.HighsCallbackType, f"kCallback{algorithm}Interrupt"))

@@ -165,8 +165,8 @@ class Laplace(Noise):
         return 4 * exp(-1 / self.scale) / expm1(-1 / self.scale) ** 2
 
     def wave(self, half: Floats) -> Floats:
-        found: Floats = -np.log1p(self._curve * np.sin(half) ** 2)
-        return found
+        logarithms: Floats = -np.log1p(self._curve * np.sin(half) ** 2)
+        return logarithms
 
     def faded(self, count: int) -> float:
         curve = self._curve
@@ -177,8 +177,8 @@ class Laplace(Noise):
 
     def chances(self, reach: int) -> Floats:
         a = exp(-1 / self.scale)
-        found: Floats = (1 - a) / (1 + a) * np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(self.scale))
-        return found
+        chances: Floats = (1 - a) / (1 + a) * np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(self.scale))
+        return chances
 
     def smooth(self, parts: Sequence[tuple[Fraction, int]]) -> float:
         """From Laplace noise.
@@ -199,17 +199,17 @@ class Laplace(Noise):
         """The expectation of exp(v / 2b) is at most 4/3 for each noise v of scale b, so by Chernoff's bound the sum of
         M of them is above 2b (ln 10^12 + M ln 4/3) no more often.
         """
-        each = 2 * float(weight * self.scale)
-        return f"{each * log(10**12)!r} + {each * totals * log(4 / 3)!r} * {cells}"
+        most_of_each = 2 * float(weight * self.scale)
+        return f"{most_of_each * log(10**12)!r} + {most_of_each * totals * log(4 / 3)!r} * {cells}"
 
 
 def _merged(weights: Sequence[tuple[Fraction, int]]) -> tuple[tuple[float, int], ...]:
     """Equal weights as one, in a fixed order."""
-    found: dict[float, int] = {}
+    counts: dict[float, int] = {}
     for weight, count in weights:
         if weight:
-            found[abs(float(weight))] = found.get(abs(float(weight)), 0) + count
-    return tuple(sorted(found.items()))
+            counts[abs(float(weight))] = counts.get(abs(float(weight)), 0) + count
+    return tuple(sorted(counts.items()))
 
 
 @lru_cache(20_000)
@@ -244,13 +244,13 @@ def _laplace_width(parts: tuple[tuple[float, int], ...]) -> float:
     while high - low > 1e-8 * high:
         middle = low + (high - low) * min(0.98, max(0.02, of_low / (of_low - of_high)))
         # A step beyond it, so that both ends come near.
-        for one in (middle, middle * (1 + 4e-9), middle * (1 - 4e-9)):
-            if low < one < high:
-                found = log(max(tail(one), 1e-12) / ALLOWED)
-                if found > 0:
-                    low, of_low = one, found
+        for candidate in (middle, middle * (1 + 4e-9), middle * (1 - 4e-9)):
+            if low < candidate < high:
+                excess = log(max(tail(candidate), 1e-12) / ALLOWED)
+                if excess > 0:
+                    low, of_low = candidate, excess
                 else:
-                    high, of_high = one, found
+                    high, of_high = candidate, excess
     return top * high * (1 + 1e-8)
 
 
@@ -332,13 +332,13 @@ class Gaussian(Noise):
             v = np.arange(1, 12)
             weights = np.exp(-(v**2) / (2 * variance))
             of_zero = np.log1p(2 * weights.sum())
-            found: Floats = np.log1p(2 * np.cos(np.outer(angle, v)) @ weights) - of_zero
-            return found
+            logarithms: Floats = np.log1p(2 * np.cos(np.outer(angle, v)) @ weights) - of_zero
+            return logarithms
         # Of the turns these are enough: two more have exp(-39) by comparison.
         terms = np.exp(-2 * pi * variance * (pi - angle)) + np.exp(-2 * pi * variance * (pi + angle))
-        found = np.log1p(terms) - log(1 + 2 * exp(-2 * pi**2 * variance))
-        found -= variance / 2 * angle**2
-        return found
+        logarithms = np.log1p(terms) - log(1 + 2 * exp(-2 * pi**2 * variance))
+        logarithms -= variance / 2 * angle**2
+        return logarithms
 
     def faded(self, count: int) -> float:
         """At the angle t = 8 / sqrt(count variance) it is exp(-32), but for the terms of other turns, which are small
@@ -353,8 +353,8 @@ class Gaussian(Noise):
 
     def chances(self, reach: int) -> Floats:
         weights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(self.variance)))
-        found: Floats = weights / weights.sum()
-        return found
+        chances: Floats = weights / weights.sum()
+        return chances
 
     def smooth(self, parts: Sequence[tuple[Fraction, int]]) -> float:
         """From a normal distribution; for variances below 1 by Chernoff's bound.
@@ -378,8 +378,8 @@ class Gaussian(Noise):
 
     def most_sql(self, weight: Fraction, totals: int, cells: str) -> str:
         """By Chernoff's bound the sum of M noises is above sqrt(2 M variance ln 10^12) no more often."""
-        each = float(weight) * self._sigma * sqrt(2 * totals * log(10**12))
-        return f"{each!r} * sqrt({cells})"
+        most_of_each = float(weight) * self._sigma * sqrt(2 * totals * log(10**12))
+        return f"{most_of_each!r} * sqrt({cells})"
 
 
 # P(|Z| > w) is 5 % for this w, or hardly less.

@@ -130,22 +130,22 @@ def _width(noise: Noise, parts: tuple[tuple[Fraction, int], ...], most: int) -> 
     if len(parts) == 1:
         ((weight, count),) = parts
         return weight * _lattice_width(noise, count)
-    ordered = sorted(((noise.reach(count), weight, count) for weight, count in parts), key=lambda one: one[0])
-    below = lcm(*(one.denominator for one, _ in parts))
-    unit = Fraction(gcd(*(int(one * below) for one, _ in parts)), below)
+    ordered = sorted(((noise.reach(count), weight, count) for weight, count in parts), key=lambda by_reach: by_reach[0])
+    below = lcm(*(weight.denominator for weight, _ in parts))
+    unit = Fraction(gcd(*(int(weight * below) for weight, _ in parts)), below)
     far = max(int(weight / unit) * reach for reach, weight, _ in ordered)
     is_short = prod(2 * reach + 1 for reach, _, _ in ordered[:-1]) <= most
     if ordered[-1][0] > _LONGEST or far > 2**60 or not (is_short or isinstance(noise, Gaussian)):
         return _smooth_width(noise, parts)
     units = [(int(weight / unit), count) for _, weight, count in ordered]
     blocks = inf if is_short else most ** (1 / (len(parts) - 1))
-    about = 2 * sqrt(sum((one * noise.deviation(count)) ** 2 for one, count in units))
-    found = unit * _least(_tail_of_sum(noise, units, blocks), int(about), 1 + sum(one for one, _ in units) // 8)
-    return found if is_short else min(found, _smooth_width(noise, parts))
+    about = 2 * sqrt(sum((weight * noise.deviation(count)) ** 2 for weight, count in units))
+    width = unit * _least(_tail_of_sum(noise, units, blocks), int(about), 1 + sum(weight for weight, _ in units) // 8)
+    return width if is_short else min(width, _smooth_width(noise, parts))
 
 
 def _smooth_width(noise: Noise, parts: Sequence[tuple[Fraction, int]]) -> Fraction:
-    return Fraction(noise.smooth(parts)) + sum((one for one, _ in parts), Fraction(0)) / 2
+    return Fraction(noise.smooth(parts)) + sum((weight for weight, _ in parts), Fraction(0)) / 2
 
 
 def _tail_of_sum(noise: Noise, units: Sequence[tuple[int, int]], blocks: float) -> Callable[[int], float]:
@@ -157,7 +157,7 @@ def _tail_of_sum(noise: Noise, units: Sequence[tuple[int, int]], blocks: float) 
     rest_of, inner = _blocks_of(noise, [count for _, count in rest], blocks), _Distribution(noise, of_last)
     chance = rest_of.chance
     low, high = (
-        sum((one * ends[side] for (one, _), ends in zip(rest, rest_of.ends, strict=True)), np.zeros(1, np.int64))
+        sum((weight * ends[side] for (weight, _), ends in zip(rest, rest_of.ends, strict=True)), np.zeros(1, np.int64))
         for side in (0, 1)
     )
     if (low == high).all():
@@ -188,8 +188,8 @@ class _Distribution:
     def between(self, low: Ints, high: Ints) -> Floats:
         """P(low <= sum <= high), 0 where high is less than low."""
         top = np.clip(high + self.reach + 1, 0, len(self.chance))
-        found: Floats = self._below[top] - self._below[np.clip(low + self.reach, 0, len(self.chance))]
-        return np.maximum(found, 0.0)
+        chances: Floats = self._below[top] - self._below[np.clip(low + self.reach, 0, len(self.chance))]
+        return np.maximum(chances, 0.0)
 
 
 @lru_cache(64)
@@ -201,8 +201,8 @@ def _chances(noise: Noise, count: int) -> tuple[int, Floats]:
     if count == 1:
         return reach, noise.chances(reach)
     size = 1 << (2 * reach + 1).bit_length()
-    found = np.fft.irfft(np.exp(count * noise.wave(pi * np.arange(size // 2 + 1) / size)), size)
-    return reach, np.maximum(np.concatenate([found[-reach:], found[: reach + 1]]), 0.0)
+    chances = np.fft.irfft(np.exp(count * noise.wave(pi * np.arange(size // 2 + 1) / size)), size)
+    return reach, np.maximum(np.concatenate([chances[-reach:], chances[: reach + 1]]), 0.0)
 
 
 @dataclass(frozen=True)
@@ -226,12 +226,12 @@ def _blocks_of(noise: Noise, counts: Sequence[int], most: float) -> _Blocks:
         start = np.arange(0, 2 * reach + 1, size)
         own = np.add.reduceat(own, start)
         low, high = start - reach, np.minimum(start + size - 1, 2 * reach) - reach
-        ends = [(np.repeat(one, len(own)), np.repeat(other, len(own))) for one, other in ends]
+        ends = [(np.repeat(lowest, len(own)), np.repeat(highest, len(own))) for lowest, highest in ends]
         ends.append((np.tile(low, len(chance)), np.tile(high, len(chance))))
         chance = np.repeat(chance, len(own)) * np.tile(own, len(chance))
     # Those that are left out add less than 1e-10 in all.
     kept = chance > 1e-10 / len(chance)
-    return _Blocks([(one[kept], other[kept]) for one, other in ends], chance[kept])
+    return _Blocks([(lowest[kept], highest[kept]) for lowest, highest in ends], chance[kept])
 
 
 # --- quotients --------------------------------------------------------------------------------------------------------
@@ -265,52 +265,61 @@ def quotient_widths(noise: Noise, kinds: tuple[Kind, ...]) -> Widths:
     Large ones: `Noise.smooth` at the ends of the parts. The width of symmetric log-concave noise, as a function of the
     weights, is a norm (Bobkov 2010), and so a convex function of q: between the ends it is below the line through them.
     """
-    kinds = tuple(sorted((kind for kind in kinds if kind.count > 0), key=lambda one: (one.weight, one.count)))
+    kinds = tuple(sorted((kind for kind in kinds if kind.count > 0), key=lambda kind: (kind.weight, kind.count)))
     longest = max((noise.reach(kind.count) for kind in kinds), default=0)
     if len(kinds) <= 1 or (not noise.is_smooth(len(kinds)) and longest <= _LONGEST):
         return _widths_by_parts(noise, kinds)
-    found = []
+    widths = []
     for at in range(_SMOOTH_PARTS + 1):
         weights = [(kind.weight - Fraction(at, _SMOOTH_PARTS), kind.count) for kind in kinds]
-        half = sum(abs(float(one)) for one, _ in weights) / 2
-        found.append(noise.smooth(weights) + half)
-    return Widths(np.array(found[:-1]), np.array(found[1:]))
+        half = sum(abs(float(weight)) for weight, _ in weights) / 2
+        widths.append(noise.smooth(weights) + half)
+    return Widths(np.array(widths[:-1]), np.array(widths[1:]))
 
 
 def _widths_by_parts(noise: Noise, kinds: Sequence[Kind]) -> Widths:
     """Widths in parts, by adding up all blocks of values."""
-    ordered = sorted(kinds, key=lambda one: one.count)
+    ordered = sorted(kinds, key=lambda kind: kind.count)
     if len(ordered) <= 1:
         # The quotient is known, or noise by noise: q times the same noise is widest at one end.
-        most = [_lattice_width(noise, one.count) for one in ordered] or [0]
+        most = [_lattice_width(noise, kind.count) for kind in ordered] or [0]
         weight = float(ordered[0].weight) if ordered else 0.0
         places = np.arange(_PARTS + 1) / _PARTS
         ends = most[0] * np.abs(weight - places)
         return Widths(ends[:-1], ends[1:])
     unit = lcm(_PARTS, *(kind.weight.denominator for kind in kinds))
-    rest = _blocks_of(noise, [one.count for one in ordered[:-1]], _BLOCKS[len(ordered)])
+    rest = _blocks_of(noise, [kind.count for kind in ordered[:-1]], _BLOCKS[len(ordered)])
     inner = _Distribution(noise, ordered[-1].count)
-    values = [int(one.weight * unit) for one in ordered]
+    scaled_weights = [int(kind.weight * unit) for kind in ordered]
     opposite = sorted((1 - kind.weight, kind.count) for kind in kinds) == sorted(
         (kind.weight, kind.count) for kind in kinds
     )
-    found: list[int] = []
+    part_widths: list[int] = []
     guess = unit * _lattice_width(noise, ordered[-1].count)
     for at in range(_PARTS // 2 if opposite else _PARTS):
         both = [at * unit // _PARTS, (at + 1) * unit // _PARTS]
-        found.append(_least(_tail_of_part(rest, inner, values, both), found[-1] if found else guess, 1 + guess // 64))
-    widths = np.array(found + found[::-1] if opposite else found) / unit
+        part_widths.append(
+            _least(
+                _tail_of_part(rest, inner, scaled_weights, both),
+                part_widths[-1] if part_widths else guess,
+                1 + guess // 64,
+            )
+        )
+    widths = np.array(part_widths + part_widths[::-1] if opposite else part_widths) / unit
     return Widths(widths, widths)
 
 
 def _tail_of_part(
-    rest: _Blocks, inner: _Distribution, values: Sequence[int], ends: Sequence[int]
+    rest: _Blocks, inner: _Distribution, weights: Sequence[int], ends: Sequence[int]
 ) -> Callable[[int], float]:
-    """At most the probability that noise is wider at an end of a part, in the unit of values and ends."""
+    """At most the probability that noise is wider at an end of a part, in the unit of weights and ends."""
     corners = []
     for q in ends:
-        moved = [[(value - q) * one for one in own] for value, own in zip(values[:-1], rest.ends, strict=True)]
-        corners += [(values[-1] - q, sum(one, np.zeros(1, np.int64))) for one in product(*moved)]
+        moved = [
+            [(weight - q) * block_ends for block_ends in own]
+            for weight, own in zip(weights[:-1], rest.ends, strict=True)
+        ]
+        corners += [(weights[-1] - q, sum(corner, np.zeros(1, np.int64))) for corner in product(*moved)]
     size = len(rest.chance)
 
     def tail(k: int) -> float:

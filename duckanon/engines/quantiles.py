@@ -33,8 +33,8 @@ def losses(counts: Ints, place: Fraction) -> tuple[Ints, int]:
     if of > FINEST:
         raise ValueError("The place of a quantile is too fine: ranks times its denominator could overflow.")
     up_to = np.cumsum(counts)
-    wanted = share * int(up_to[-1])
-    loss = np.maximum(of * (up_to - counts) - wanted, wanted - of * up_to)
+    target = share * int(up_to[-1])
+    loss = np.maximum(of * (up_to - counts) - target, target - of * up_to)
     return np.maximum(loss, 0), max(share, of - share)
 
 
@@ -47,7 +47,9 @@ class PermuteAndFlip:
     def choose(self, counts: Ints, place: Fraction, source: Source) -> int:
         """The value, from 0 on, that stands for a quantile. counts: int64, how many records have each value."""
         above, unit = _exponents(counts, place, self.price)
-        return next(one for one in shuffled(len(counts), source) if decays(int(above[one]) * unit, source))
+        return next(
+            candidate for candidate in shuffled(len(counts), source) if decays(int(above[candidate]) * unit, source)
+        )
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,9 @@ class Exponential:
         """As `PermuteAndFlip.choose`."""
         above, unit = _exponents(counts, place, self.price)
         while True:
-            one = uniform(len(counts), source)
-            if decays(int(above[one]) * unit, source):
-                return one
+            candidate = uniform(len(counts), source)
+            if decays(int(above[candidate]) * unit, source):
+                return candidate
 
 
 Choice = PermuteAndFlip | Exponential

@@ -87,8 +87,8 @@ def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:
     """
     done, left = 0, b""
     while done < len(flat):
-        wanted = max(64, min(_BLOCK, 24 * (len(flat) - done)))
-        octets = np.frombuffer(left + source.octets(wanted), dtype=np.uint8)
+        size = max(64, min(_BLOCK, 24 * (len(flat) - done)))
+        octets = np.frombuffer(left + source.octets(size), dtype=np.uint8)
         drawn, used = _narrow(octets, flat[done:], scale.numerator, scale.denominator)
         done, left = done + drawn, octets[used:].tobytes()
 
@@ -116,13 +116,13 @@ def _narrow_uniform(octets: Octets, at: int, size: int, mask: int, bound: int) -
     if size == 0:
         return 0, at
     while at + size <= len(octets):
-        value = 0
+        number = 0
         for i in range(size):
-            value = (value << 8) | octets[at + i]
+            number = (number << 8) | octets[at + i]
         at += size
-        value &= mask
-        if value < bound:
-            return value, at
+        number &= mask
+        if number < bound:
+            return number, at
     return -1, at
 
 
@@ -137,16 +137,16 @@ def _narrow_coin(octets: Octets, at: int, part: int, whole: int, size: int, mask
     while True:
         if k > 1:
             k_size, k_mask = _octets_below(k)
-            value, at = _narrow_uniform(octets, at, k_size, k_mask, k)
-            if value < 0:
+            number, at = _narrow_uniform(octets, at, k_size, k_mask, k)
+            if number < 0:
                 return -1, at
-            if value > 0:
+            if number > 0:
                 return k & 1, at
         if part < whole:
-            value, at = _narrow_uniform(octets, at, size, mask, whole)
-            if value < 0:
+            number, at = _narrow_uniform(octets, at, size, mask, whole)
+            if number < 0:
                 return -1, at
-            if value >= part:
+            if number >= part:
                 return k & 1, at
         k += 1
 
@@ -192,10 +192,10 @@ def _narrow(octets: Octets, out: NDArray[np.int64], numerator: int, denominator:
     size, mask = _octets_below(numerator)
     done, at = 0, 0
     while done < len(out):
-        value, after = _narrow_laplace(octets, at, numerator, denominator, size, mask)
+        draw, after = _narrow_laplace(octets, at, numerator, denominator, size, mask)
         if after < 0:
             break
-        out[done] = value
+        out[done] = draw
         done += 1
         at = after
     return done, at
@@ -206,9 +206,9 @@ def uniform(bound: int, source: Source) -> int:
     bits = (bound - 1).bit_length()
     size = (bits + 7) // 8
     while True:
-        value = int.from_bytes(source.octets(size), "big") & ((1 << bits) - 1)
-        if value < bound:
-            return value
+        number = int.from_bytes(source.octets(size), "big") & ((1 << bits) - 1)
+        if number < bound:
+            return number
 
 
 def coin(part: int, whole: int, source: Source) -> bool:

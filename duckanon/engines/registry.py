@@ -51,11 +51,11 @@ def named(
     Raises InvalidInput, with the names there are, for a name that is not among them.
     """
     aliases = aliases or {}
-    found = aliases.get(name, name)
-    if found not in methods:
-        known = ", ".join(f"'{one}'" for one in (*aliases, *methods))
+    method_name = aliases.get(name, name)
+    if method_name not in methods:
+        known = ", ".join(f"'{known_name}'" for known_name in (*aliases, *methods))
         raise InvalidInput(f"There is no {kind} '{name}': choose one of {known}.")
-    return methods[found]
+    return methods[method_name]
 
 
 class _Families(Mapping[str, Mapping[str, Method[Any]]]):

@@ -32,9 +32,9 @@ class Equations:
     least: int
     most: int
 
-    def hold(self, values: Sequence[int]) -> bool:
-        inside = all(self.least <= value <= self.most for value in values)
-        sums = (sum(factor * values[at] for at, factor in row.items()) for row in self.rows)
+    def hold(self, solution: Sequence[int]) -> bool:
+        inside = all(self.least <= unknown <= self.most for unknown in solution)
+        sums = (sum(factor * solution[at] for at, factor in row.items()) for row in self.rows)
         return inside and all(total == right for total, right in zip(sums, self.right, strict=True))
 
 
@@ -54,11 +54,11 @@ def witnesses(equations: Equations) -> Witnesses:
     ends: tuple[list[int], list[int]] = ([], [])
     for at in range(equations.unknowns):
         for sign, end in zip((1, -1), ends, strict=True):
-            found = _solution(linear, at, sign, equations) or _solution(whole, at, sign, equations)
-            if found is None:
+            solution = _solution(linear, at, sign, equations) or _solution(whole, at, sign, equations)
+            if solution is None:
                 raise InvalidInput("No table agrees with the numbers that are shown: the totals do not add up.")
-            end.append(known.setdefault(tuple(found), len(known)))
-    return Witnesses([list(one) for one in known], *ends)
+            end.append(known.setdefault(tuple(solution), len(known)))
+    return Witnesses([list(numbers) for numbers in known], *ends)
 
 
 def _program(equations: Equations, *, whole: bool) -> Any:
@@ -74,7 +74,9 @@ def _program(equations: Equations, *, whole: bool) -> Any:
     program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     program.a_matrix_.start_ = np.cumsum([0, *map(len, equations.rows)]).astype(np.int32)
     program.a_matrix_.index_ = np.array([at for row in equations.rows for at in row], dtype=np.int32)
-    program.a_matrix_.value_ = np.array([one for row in equations.rows for one in row.values()], dtype=np.float64)
+    program.a_matrix_.value_ = np.array(
+        [coefficient for row in equations.rows for coefficient in row.values()], dtype=np.float64
+    )
     highs = new_highs(mip_rel_gap=0.0) if whole else new_highs(simplex_strategy=4)
     highs.passModel(program)
     if whole:
@@ -87,9 +89,9 @@ def _solution(highs: Any, at: int, sign: int, equations: Equations) -> list[int]
     """A whole solution with sign times an unknown as small as can be; None if the solver's is none."""
     highs.changeColCost(at, float(sign))
     solve(highs)
-    values = np.array(highs.getSolution().col_value)
+    unrounded = np.array(highs.getSolution().col_value)
     highs.changeColCost(at, 0.0)
-    if len(values) != equations.unknowns or not np.isfinite(values).all():
+    if len(unrounded) != equations.unknowns or not np.isfinite(unrounded).all():
         return None
-    found: list[int] = np.rint(values).astype(np.int64).tolist()
-    return found if equations.hold(found) else None
+    solution: list[int] = np.rint(unrounded).astype(np.int64).tolist()
+    return solution if equations.hold(solution) else None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.engines.found_keys import found, threshold
+from duckanon.engines.found_keys import select, threshold
 from duckanon.engines.noise import Gaussian
 from duckanon.engines.randomness import Entropy
 from duckanon.rational_bounds import exponential_at_least
@@ -76,13 +76,13 @@ def test_values_of_many_units_are_told_and_of_few_are_not() -> None:
     least = threshold(noise, 1, Fraction(1, 10**9))
     units = np.array([1, 2 * least, 0, 3 * least, 1] + [1] * 1000, dtype=np.int64)
     for _ in range(20):
-        assert found(units, noise, least, 100, Entropy()).tolist() == [1, 3]
+        assert select(units, noise, least, 100, Entropy()).tolist() == [1, 3]
 
 
 def test_at_most_so_many_by_noisy_numbers_in_the_order_of_values() -> None:
     units = np.array([500, 900, 700, 800, 600], dtype=np.int64)
     noise = Gaussian(Fraction(1))
-    assert found(units, noise, 10, 3, Seeded(1)).tolist() == [1, 2, 3]
-    assert found(units, noise, 750, 3, Seeded(1)).tolist() == [1, 3]
-    assert found(units, noise, 2000, 3, Seeded(1)).tolist() == []
-    assert found(np.zeros(0, dtype=np.int64), noise, 10, 3, Seeded(1)).tolist() == []
+    assert select(units, noise, 10, 3, Seeded(1)).tolist() == [1, 2, 3]
+    assert select(units, noise, 750, 3, Seeded(1)).tolist() == [1, 3]
+    assert select(units, noise, 2000, 3, Seeded(1)).tolist() == []
+    assert select(np.zeros(0, dtype=np.int64), noise, 10, 3, Seeded(1)).tolist() == []

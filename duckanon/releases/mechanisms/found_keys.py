@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.catalog.names import quoted
-from duckanon.engines.found_keys import found
+from duckanon.engines.found_keys import select
 from duckanon.engines.randomness import Source
 from duckanon.releases import layout
 from duckanon.releases.measures import Ints
@@ -20,7 +20,7 @@ from duckanon.releases.paid_questions import KeysQuestion
 def noisy_keys(con: duckdb.DuckDBPyConnection, question: KeysQuestion, source: Source) -> pa.Table:
     """The values that are told, in order."""
     values, units = units_by_value(con, question)
-    told = found(units, question.noise, question.threshold, question.most, source)
+    told = select(units, question.noise, question.threshold, question.most, source)
     keys = values.take(pa.array(told))
     return pa.table({layout.key(0): keys.cast(pa.string()) if question.type == "VARCHAR" else keys})
 
