@@ -29,7 +29,7 @@ def _metric() -> None:
     model = Model(np.ones(2), np.ones(2))
     found = model.solve(9.0)
     assert found is not None
-    assert found.value == pytest.approx(2)
+    assert found.objective == pytest.approx(2)
 
 
 def _suppression() -> None:
@@ -37,7 +37,7 @@ def _suppression() -> None:
     program.add(csr_array(np.ones((1, 2))), np.array([3.0]), np.array([6.0]))
     found = program.solve()
     assert found is not None
-    assert found.value == pytest.approx(3)
+    assert found.objective == pytest.approx(3)
 
 
 def _choice() -> None:

@@ -71,10 +71,10 @@ class Attacker:
         upper[at] = demand if target.direction == UP else 0.0
         self._program.bound(lower, upper)
         self._program.price_one(at, -float(target.direction))
-        found = self._program.solve()
+        optimum = self._program.solve()
         self._program.price_one(at, 0.0)
-        assert found is not None, "no deviation at all is always possible"
-        return Attack(float(found.x[at]) * target.direction, found.duals)
+        assert optimum is not None, "no deviation at all is always possible"
+        return Attack(float(optimum.x[at]) * target.direction, optimum.duals)
 
 
 def capacities(problem: Problem, target: Target, duals: Floats) -> Floats:
@@ -88,5 +88,5 @@ def capacities(problem: Problem, target: Target, duals: Floats) -> Floats:
         return np.where(problem.always | problem.free, float(target.demand), 0.0)
     room = problem.room
     with np.errstate(invalid="ignore"):
-        found = np.where(reduced < 0, -reduced * room[UP], reduced * room[DOWN])
-    return np.where(reduced == 0, 0.0, np.minimum(found / weight, target.demand))
+        coefficients = np.where(reduced < 0, -reduced * room[UP], reduced * room[DOWN])
+    return np.where(reduced == 0, 0.0, np.minimum(coefficients / weight, target.demand))

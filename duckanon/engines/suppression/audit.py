@@ -74,15 +74,15 @@ class Intervals:
 
 def intervals(published: Published, cells: Iterable[int]) -> Intervals:
     """The intervals of those suppressed cells. Raises InvalidInput if no table agrees with the published one."""
-    asked = np.array(list(cells), dtype=np.int64)
+    numbers = np.array(list(cells), dtype=np.int64)
     audit = _Audit(published)
     unbounded = _unbounded(published)
-    ends = np.zeros((2, len(asked)))
-    exact = np.zeros((2, len(asked)), dtype=bool)
-    for k, cell in enumerate(asked.tolist()):
+    ends = np.zeros((2, len(numbers)))
+    exact = np.zeros((2, len(numbers)), dtype=bool)
+    for k, cell in enumerate(numbers.tolist()):
         ends[0, k], exact[0, k] = audit.end(cell, -1)
         ends[1, k], exact[1, k] = (np.inf, True) if unbounded[cell] else audit.end(cell, 1)
-    return Intervals(asked, ends[0], ends[1], exact[0], exact[1])
+    return Intervals(numbers, ends[0], ends[1], exact[0], exact[1])
 
 
 @dataclass(frozen=True)
@@ -103,26 +103,26 @@ def witnessed(
     no witness does, the audit seeks a table of its own. Raises InvalidInput if the base contradicts what is published.
     """
     audit = _Witnesses(published, base)
-    for one in audit.sound(witnesses):
-        audit.take(one)
+    for witness in audit.sound(witnesses):
+        audit.take(witness)
     places = np.full(len(base), -1, dtype=np.int64)
     left = [(c, s, w) for s, ends in ((-1, low), (1, high)) for c, w in zip(cells.tolist(), ends.tolist(), strict=True)]
-    left = [one for one in left if not audit.reaches(*one)]
+    left = [end for end in left if not audit.reaches(*end)]
     if left:
         suppressed = np.flatnonzero(published.suppressed)
         places[suppressed] = _connected(published.equations[:, suppressed])
-        for block in np.unique(places[[one[0] for one in left]]).tolist():
-            size, ends = int((places == block).sum()), sum(places[one[0]] == block for one in left)
+        for block in np.unique(places[[end[0] for end in left]]).tolist():
+            size, ends = int((places == block).sum()), sum(places[end[0]] == block for end in left)
             if size > _SOUGHT and size * ends > _MOST_SOUGHT:
                 continue
             own = _Audit(_only(published, base, places == block))
-            for cell, sign, wanted in [one for one in left if places[one[0]] == block]:
-                if not audit.reaches(cell, sign, wanted):
-                    table = own.table(cell, wanted, base[places == block])
+            for cell, sign, goal in [end for end in left if places[end[0]] == block]:
+                if not audit.reaches(cell, sign, goal):
+                    table = own.table(cell, goal, base[places == block])
                     if table is not None:
                         change = Witness(np.flatnonzero(places == block), table - base[places == block])
-                        for one in audit.sound([change]):
-                            audit.take(one)
+                        for witness in audit.sound([change]):
+                            audit.take(witness)
     none = np.zeros(len(cells), dtype=bool)
     return Intervals(cells, audit.least[cells].astype(float), audit.most[cells].astype(float), none, none)
 
@@ -151,20 +151,20 @@ class _Witnesses:
         units = np.concatenate([witness.units for witness in witnesses]).astype(np.int64)
         changes = csc_array((units, cells, starts), shape=(len(self._base), len(witnesses)))
         wrong = np.diff(csc_array(_without_zeros(self._equations @ changes)).indptr) > 0
-        values, gone = self._base[cells] + units, self._published.suppressed.ravel()[cells]
-        outside = ~gone | (values < self._published.least[cells]) | (values > self._published.most[cells])
+        changed, gone = self._base[cells] + units, self._published.suppressed.ravel()[cells]
+        outside = ~gone | (changed < self._published.least[cells]) | (changed > self._published.most[cells])
         wrong |= np.logical_or.reduceat(np.append(outside, False), starts[:-1]) & (np.diff(starts) > 0)
         return [witness for witness, bad in zip(witnesses, wrong.tolist(), strict=True) if not bad]
 
-    def take(self, one: Witness) -> None:
+    def take(self, witness: Witness) -> None:
         """Extend the ends by a table."""
-        values = self._base[one.cells] + one.units
-        self.least[one.cells] = np.minimum(self.least[one.cells], values)
-        self.most[one.cells] = np.maximum(self.most[one.cells], values)
+        changed = self._base[witness.cells] + witness.units
+        self.least[witness.cells] = np.minimum(self.least[witness.cells], changed)
+        self.most[witness.cells] = np.maximum(self.most[witness.cells], changed)
 
-    def reaches(self, cell: int, sign: int, wanted: int) -> bool:
-        """Whether some table has that value, or one beyond it."""
-        return bool(self.least[cell] <= wanted if sign < 0 else self.most[cell] >= wanted)
+    def reaches(self, cell: int, sign: int, goal: int) -> bool:
+        """Whether some table has the cell at the goal, or beyond it."""
+        return bool(self.least[cell] <= goal if sign < 0 else self.most[cell] >= goal)
 
 
 def _without_zeros(matrix: csr_array) -> csr_array:
@@ -179,8 +179,8 @@ def _connected(equations: csr_array) -> Ints:
 
     matrix = abs(equations)
     _, label = connected_components(block_array([[None, matrix.T], [matrix, None]]), directed=False)
-    found: Ints = label[: equations.shape[1]].astype(np.int64)
-    return found
+    blocks: Ints = label[: equations.shape[1]].astype(np.int64)
+    return blocks
 
 
 def _only(published: Published, base: Ints, block: Bools) -> Published:
@@ -206,7 +206,7 @@ class _Audit:
         self._right = right[used]
         self._columns = self._equations.tocsc()
         least, finite = self._least.astype(np.float64), self._most[np.isfinite(self._most)]
-        largest = float(max(np.abs(one).max(initial=1.0) for one in (self._right, least, finite)))
+        largest = float(max(np.abs(amounts).max(initial=1.0) for amounts in (self._right, least, finite)))
         self._program = Program(np.zeros(len(self._cells)), least, self._most, primal=True, largest=largest)
         self._program.add(self._equations, self._right.astype(np.float64), self._right.astype(np.float64))
 
@@ -214,38 +214,38 @@ class _Audit:
         """The largest (sign 1) or smallest (-1) value that a whole table gives the cell, and whether that is proven."""
         at = int(np.searchsorted(self._cells, cell))
         self._program.price_one(at, -float(sign))
-        found = self._program.solve()
+        optimum = self._program.solve()
         self._program.price_one(at, 0.0)
-        if found is None:
+        if optimum is None:
             raise _contradiction()
-        bound = self._bound(at, sign, found.duals)
-        table = np.rint(found.x).astype(np.int64)
+        bound = self._bound(at, sign, optimum.duals)
+        table = np.rint(optimum.x).astype(np.int64)
         if not self._agrees(table):
             table = self._whole(at, sign)
         return float(table[at]), bound is not None and sign * int(table[at]) == bound
 
-    def table(self, cell: int, wanted: int, base: Ints) -> Ints | None:
-        """A whole table, shape (suppressed cells,), in which the cell has that value; None if none is found.
+    def table(self, cell: int, goal: int, base: Ints) -> Ints | None:
+        """A whole table, shape (suppressed cells,), in which the cell is at the goal; None if none is found.
 
         base: a table that agrees.
         """
         at = int(np.searchsorted(self._cells, cell))
-        moved = self._nearest(at, wanted, base)
+        moved = self._nearest(at, goal, base)
         if moved is None:
             return None
         table: Ints = base + np.rint(moved).astype(np.int64)
         if self._agrees(table):
             return table
-        few = self._searched(at, wanted, base, np.abs(moved) > _NOTHING)
-        return self._searched(at, wanted, base, np.ones(len(base), dtype=bool)) if few is None else few
+        few = self._searched(at, goal, base, np.abs(moved) > _NOTHING)
+        return self._searched(at, goal, base, np.ones(len(base), dtype=bool)) if few is None else few
 
-    def _nearest(self, at: int, wanted: int, base: Ints) -> Floats | None:
-        """What leads from the base to a near table in fractions, in which a cell has that value; None without one.
+    def _nearest(self, at: int, goal: int, base: Ints) -> Floats | None:
+        """What leads from the base to a near table in fractions, in which a cell is at the goal; None without one.
 
         It moves few cells, and so mostly by whole units.
         """
         room = np.concatenate([self._most - base, (base - self._least).astype(np.float64)])
-        lower, move = np.zeros(2 * len(base)), float(wanted - base[at])
+        lower, move = np.zeros(2 * len(base)), float(goal - base[at])
         ahead, back = (at, at + len(base)) if move > 0 else (at + len(base), at)
         lower[ahead], room[ahead], room[back] = abs(move), abs(move), 0.0
         cost = 1.0 / np.maximum(1.0, np.minimum(room, abs(move)))
@@ -253,20 +253,20 @@ class _Audit:
         program = Program(cost, lower, room, primal=False, largest=largest, presolve=False)
         none = np.zeros(self._equations.shape[0])
         program.add(_beside(self._equations, -self._equations), none, none)
-        found = program.solve()
-        return None if found is None else found.x[: len(base)] - found.x[len(base) :]
+        optimum = program.solve()
+        return None if optimum is None else optimum.x[: len(base)] - optimum.x[len(base) :]
 
-    def _searched(self, at: int, wanted: int, base: Ints, moved: Bools) -> Ints | None:
+    def _searched(self, at: int, goal: int, base: Ints, moved: Bools) -> Ints | None:
         """As `table`, where it differs from the base in these cells only."""
         lower, upper = self._least.astype(np.float64), self._most.copy()
-        lower[at] = upper[at] = wanted
+        lower[at] = upper[at] = goal
         table: Ints = np.where(moved, 0, base)
         right = self._right - self._equations @ table
         among = self._equations[:, np.flatnonzero(moved)]
-        found = whole_optimum(np.zeros(among.shape[1]), lower[moved], upper[moved], among, right)
-        if found is None:
+        optimum = whole_optimum(np.zeros(among.shape[1]), lower[moved], upper[moved], among, right)
+        if optimum is None:
             return None
-        table[moved] = found
+        table[moved] = optimum
         return table if self._agrees(table) else None
 
     def _agrees(self, table: Ints) -> bool:
@@ -277,10 +277,10 @@ class _Audit:
         """A whole table with that end, where the linear program's is not whole."""
         cost = np.zeros(len(self._cells))
         cost[at] = -sign
-        found = whole_optimum(cost, self._least.astype(np.float64), self._most, self._equations, self._right)
-        if found is None or not self._agrees(found):
+        table = whole_optimum(cost, self._least.astype(np.float64), self._most, self._equations, self._right)
+        if table is None or not self._agrees(table):
             raise _contradiction()
-        return found
+        return table
 
     def _bound(self, at: int, sign: int, duals: Floats) -> int | None:
         """No table has more than this for sign * cell: the duals' bound, in integers; None if they prove nothing."""
@@ -331,12 +331,12 @@ def _additions(published: Published, open_: Bools) -> Bools:
     program = Program(costs, np.zeros(2 * width), upper, primal=True)
     program.add(_beside(equations, equations), none, none)
     optimum = program.solve()
-    found = np.zeros(len(open_), dtype=bool)
+    growing = np.zeros(len(open_), dtype=bool)
     if optimum is not None:
         added = np.rint((optimum.x[:width] + optimum.x[width:]) * _DENOMINATOR).astype(np.int64)
         if not (equations.astype(np.int64) @ added).any():
-            found[cells[added > 0]] = True
-    return found
+            growing[cells[added > 0]] = True
+    return growing
 
 
 def _beside(*blocks: csr_array) -> csr_array:

@@ -44,7 +44,7 @@ def blocks(problem: Problem, allowed: Bools) -> list[Ints]:
     _, label = connected_components(bmat([[None, matrix.T], [matrix, None]]), directed=False)
     order = np.argsort(label[: len(cells)], kind="stable")
     cuts = np.flatnonzero(np.diff(label[: len(cells)][order])) + 1
-    return [np.sort(cells[one]) for one in np.split(order, cuts) if len(one)]
+    return [np.sort(cells[block]) for block in np.split(order, cuts) if len(block)]
 
 
 class Block:
@@ -69,15 +69,15 @@ class Block:
         upper = np.concatenate([self._room[UP], self._room[DOWN]])
         cost = np.full(2 * width, 1e-7)
         at = np.searchsorted(self._cells, [target.cell for target in targets])
-        for place, one in zip(at.tolist(), targets, strict=True):
-            ahead = place if one.direction == UP else place + width
-            cost[ahead], upper[ahead] = -1.0 / one.demand, one.demand
-            cost[(ahead + width) % (2 * width)] = 1.0 / one.demand
+        for place, target in zip(at.tolist(), targets, strict=True):
+            ahead = place if target.direction == UP else place + width
+            cost[ahead], upper[ahead] = -1.0 / target.demand, target.demand
+            cost[(ahead + width) % (2 * width)] = 1.0 / target.demand
         self._program.price(cost)
         largest = float(max(target.demand for target in targets))
         self._program.bound(np.zeros(2 * width), np.minimum(upper, max(largest * 64, 1024.0)))
-        found = self._program.solve()
-        return None if found is None else self.whole(found.x[:width] - found.x[width:])
+        optimum = self._program.solve()
+        return None if optimum is None else self.whole(optimum.x[:width] - optimum.x[width:])
 
     def whole(self, moved: Floats) -> Deviation | None:
         """The deviation in whole units; None if these do not add up, or leave the room there is."""
@@ -89,13 +89,13 @@ class Block:
         return Deviation(self._cells[moving], units[moving])
 
 
-def reached(targets: Sequence[Target], found: Deviation) -> Bools:
+def reached(targets: Sequence[Target], deviation: Deviation) -> Bools:
     """Shape (targets,): which ones the deviation takes as far as they must go."""
-    if not len(found.cells) or not targets:
+    if not len(deviation.cells) or not targets:
         return np.zeros(len(targets), dtype=bool)
     cells = np.array([target.cell for target in targets])
-    at = np.minimum(np.searchsorted(found.cells, cells), len(found.cells) - 1)
-    moved = np.where(found.cells[at] == cells, found.units[at], 0)
+    at = np.minimum(np.searchsorted(deviation.cells, cells), len(deviation.cells) - 1)
+    moved = np.where(deviation.cells[at] == cells, deviation.units[at], 0)
     met: Bools = moved * np.array([target.direction for target in targets]) >= np.array(
         [target.demand for target in targets]
     )
@@ -111,15 +111,15 @@ def protected_together(
     for number, cells in enumerate(groups):
         of[cells] = number
     apart: dict[int, list[Target]] = {}
-    for one in targets:
-        apart.setdefault(int(of[one.cell]), []).append(one)
+    for target in targets:
+        apart.setdefault(int(of[target.cell]), []).append(target)
     open_: set[Target] = set()
     used: list[Deviation] = []
     for number, own in apart.items():
         check()
-        left, found = _together(Block(problem, groups[number]), own)
+        left, deviations = _together(Block(problem, groups[number]), own)
         open_.update(left)
-        used += found
+        used += deviations
     return [target for target in targets if target in open_], used
 
 
@@ -127,14 +127,14 @@ def _together(block: Block, targets: list[Target]) -> tuple[list[Target], list[D
     """The same for one block: round after round, while that helps."""
     left, used = targets, []
     while left:
-        found = block.reach(left)
-        if found is None:
+        deviation = block.reach(left)
+        if deviation is None:
             break
-        met = reached(left, found)
+        met = reached(left, deviation)
         if met.any():
-            used.append(found)
+            used.append(deviation)
         before = len(left)
-        left = [one for one, done in zip(left, met.tolist(), strict=True) if not done]
+        left = [target for target, done in zip(left, met.tolist(), strict=True) if not done]
         if met.sum() < _WORTH * before:
             break
     return left, used

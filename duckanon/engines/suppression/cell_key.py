@@ -46,26 +46,26 @@ class PTable:
         allowed: of the same shape, changes that may get a few keys; None: those with a probability.
         Raises InvalidInput if it is no ptable.
         """
-        given = np.asarray(probabilities, dtype=np.float64)
-        if given.ndim != 2 or len(given) < 2 or given.shape[1] % 2 == 0 or not np.isfinite(given).all():
+        rows = np.asarray(probabilities, dtype=np.float64)
+        if rows.ndim != 2 or len(rows) < 2 or rows.shape[1] % 2 == 0 or not np.isfinite(rows).all():
             raise InvalidInput("A ptable has a row for each count from 0 on, and columns for changes from -d to d.")
-        if (given < 0).any() or (np.abs(given.sum(axis=1) - 1) > _ROUNDED).any():
+        if (rows < 0).any() or (np.abs(rows.sum(axis=1) - 1) > _ROUNDED).any():
             raise InvalidInput(
                 "The probabilities of a ptable add up to 1 for each count from 0 to its largest, and none is left out."
             )
-        most = given.shape[1] // 2
+        most = rows.shape[1] // 2
         changes = np.arange(-most, most + 1)
-        results = np.arange(len(given))[:, None] + changes
-        if (given[results < 0] > 0).any():
+        results = np.arange(len(rows))[:, None] + changes
+        if (rows[results < 0] > 0).any():
             raise InvalidInput("A ptable gives no negative results: counts below d cannot fall by d.")
-        if given[0, most] != given[0].sum():
+        if rows[0, most] != rows[0].sum():
             raise InvalidInput("A ptable leaves empty cells empty: its first row is 1 for no change.")
-        if (np.abs(given @ changes) > _ROUNDED * max(1, most)).any():
+        if (np.abs(rows @ changes) > _ROUNDED * max(1, most)).any():
             raise InvalidInput("A ptable is unbiased: the mean change of each row is 0.")
-        if len(given) <= most:
+        if len(rows) <= most:
             raise InvalidInput("A ptable has a row for each count up to d at least: the last one is for larger counts.")
-        may = given > 0 if allowed is None else np.asarray(allowed, dtype=bool)
-        return PTable(np.array([_whole(row, changes, own) for row, own in zip(given, may, strict=True)]))
+        may = rows > 0 if allowed is None else np.asarray(allowed, dtype=bool)
+        return PTable(np.array([_whole(row, changes, own) for row, own in zip(rows, may, strict=True)]))
 
     @property
     def most(self) -> int:
@@ -76,8 +76,8 @@ class PTable:
     def variances(self) -> Floats:
         """Shape (counts,): the variance of each row's change."""
         changes = np.arange(-self.most, self.most + 1)
-        found: Floats = self.weights @ changes**2 / KEYS
-        return found
+        variances: Floats = self.weights @ changes**2 / KEYS
+        return variances
 
     @cached_property
     def _ends(self) -> Ints:
@@ -93,29 +93,29 @@ class PTable:
     def changed(self, counts: Ints, keys: Ints) -> Ints:
         """As `perturbed`, by hashed keys."""
         row = np.minimum(counts, len(self.weights) - 1)
-        found: Ints = counts + (keys[:, None] >= self._ends[row]).sum(axis=1) - self.most
-        return found
+        perturbed: Ints = counts + (keys[:, None] >= self._ends[row]).sum(axis=1) - self.most
+        return perturbed
 
     def possible(self, counts: Ints, perturbed: Ints) -> tuple[Ints, Ints]:
         """The ends, shape (cells,), of counts around each true one that the ptable turns into the perturbed one.
 
         Counts beyond a gap are left out: so the ends never say that more is possible than is.
         """
-        asked, of = np.unique(np.stack([counts, perturbed], axis=1), axis=0, return_inverse=True)
-        ends = [[self._run(count, result, step) for count, result in asked.tolist()] for step in (-1, 1)]
+        pairs, of = np.unique(np.stack([counts, perturbed], axis=1), axis=0, return_inverse=True)
+        ends = [[self._run(count, changed, step) for count, changed in pairs.tolist()] for step in (-1, 1)]
         low, high = np.array(ends, dtype=np.int64).reshape(2, -1)[:, of.reshape(-1)]
         return low, high
 
-    def _run(self, count: int, result: int, step: int) -> int:
-        while self._gives(count + step, result):
+    def _run(self, count: int, changed: int, step: int) -> int:
+        while self._gives(count + step, changed):
             count += step
         return count
 
-    def _gives(self, count: int, result: int) -> bool:
+    def _gives(self, count: int, changed: int) -> bool:
         """Whether a count may become a result."""
-        if count < 0 or abs(result - count) > self.most:
+        if count < 0 or abs(changed - count) > self.most:
             return False
-        return bool(self.weights[min(count, len(self.weights) - 1), result - count + self.most] > 0)
+        return bool(self.weights[min(count, len(self.weights) - 1), changed - count + self.most] > 0)
 
 
 def hashed(keys: Ints) -> Ints:
@@ -124,11 +124,11 @@ def hashed(keys: Ints) -> Ints:
     As SQL: `md5_number_lower(key::VARCHAR) % KEYS`.
     """
     once, of = np.unique(keys, return_inverse=True)
-    found = [
+    numbers = [
         int.from_bytes(md5(str(key).encode(), usedforsecurity=False).digest()[8:], "little") % KEYS
         for key in once.tolist()
     ]
-    return np.array(found, dtype=np.int64)[of.reshape(-1)]
+    return np.array(numbers, dtype=np.int64)[of.reshape(-1)]
 
 
 def cell_keys(record_keys: Ints, cell_of: Ints, cells: int) -> Ints:
@@ -140,9 +140,9 @@ def cell_keys(record_keys: Ints, cell_of: Ints, cells: int) -> Ints:
         raise InvalidInput("Each record has a key, a whole number, and a cell.")
     if ((record_keys < 0) | (record_keys >= KEYS)).any() or ((cell_of < 0) | (cell_of >= cells)).any():
         raise InvalidInput(f"Record keys are whole numbers from 0 to {KEYS - 1}, and cells are numbered from 0 on.")
-    found = np.zeros(cells, dtype=np.int64)
-    np.add.at(found, cell_of, record_keys)
-    return found % KEYS
+    sums = np.zeros(cells, dtype=np.int64)
+    np.add.at(sums, cell_of, record_keys)
+    return sums % KEYS
 
 
 def maximum_entropy(most: int, variance: float, threshold: int = 0) -> PTable:
@@ -185,8 +185,8 @@ def _entropic(changes: Ints, variance: float) -> Floats:
             break
         curve = (moments * p) @ moments.T - np.outer(slope, slope)
         step = np.linalg.lstsq(curve, slope, rcond=None)[0]
-        value, size = _log_sum(at @ moments), 1.0
-        while size > 1e-9 and _log_sum((at - size * step) @ moments) > value - 1e-4 * size * float(slope @ step):
+        here, size = _log_sum(at @ moments), 1.0
+        while size > 1e-9 and _log_sum((at - size * step) @ moments) > here - 1e-4 * size * float(slope @ step):
             size /= 2
         at = at - size * step
     return _softmax(at @ moments)

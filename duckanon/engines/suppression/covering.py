@@ -93,7 +93,7 @@ class Covering:
     @property
     def deviations(self) -> list[Deviation]:
         """Those that are used."""
-        return [one.deviation for one in {id(use): use for use in self._served if use is not None}.values()]
+        return [use.deviation for use in {id(use): use for use in self._served if use is not None}.values()]
 
     @property
     def open_(self) -> list[Target]:
@@ -143,9 +143,9 @@ class Covering:
         """Use a cheap deviation for a target."""
         target = self._targets[number]
         for cells in self._neighbourhoods(target, search):
-            found = self._cheapest(target, cells, fractions=search.fractions)
-            if found is not None:
-                self._take(found)
+            deviation = self._cheapest(target, cells, fractions=search.fractions)
+            if deviation is not None:
+                self._take(deviation)
                 return True
         return False
 
@@ -168,18 +168,20 @@ class Covering:
         free = (self._uses[cells] > 0) | self._problem.always[cells]
         self._price[cells] = np.where(free, 0.0, self._problem.cost[cells])
 
-    def _take(self, found: Deviation) -> None:
+    def _take(self, deviation: Deviation) -> None:
         """Use a deviation, and its opposite where there is room for it, for all open targets that they protect."""
-        for one in (found, Deviation(found.cells, -found.units)):
-            if not one.units.any() or not self._fits(one):
+        for candidate in (deviation, Deviation(deviation.cells, -deviation.units)):
+            if not candidate.units.any() or not self._fits(candidate):
                 continue
-            numbers = [n for cell in one.cells.tolist() for n in self._of.get(cell, ()) if self._served[n] is None]
-            met = reached([self._targets[n] for n in numbers], one)
-            use = _Use(one, [n for n, done in zip(numbers, met.tolist(), strict=True) if done])
+            numbers = [
+                n for cell in candidate.cells.tolist() for n in self._of.get(cell, ()) if self._served[n] is None
+            ]
+            met = reached([self._targets[n] for n in numbers], candidate)
+            use = _Use(candidate, [n for n, done in zip(numbers, met.tolist(), strict=True) if done])
             for n in use.owners:
                 self._served[n] = use
             if use.owners:
-                self._use(one.cells, 1)
+                self._use(candidate.cells, 1)
 
     def _replace(self, use: _Use) -> None:
         """Seek a cheaper deviation for the targets of one; keep that one if there is none."""
@@ -187,15 +189,15 @@ class Covering:
         self._use(use.deviation.cells, -1)
         for n in use.owners:
             self._served[n] = None
-        taken: list[_Use] = []
+        replacements: list[_Use] = []
         for n in use.owners:
             if self._served[n] is None and self._serve(n, _FAR):
                 served = self._served[n]
                 assert served is not None
-                taken.append(served)
-        if any(self._served[n] is None for n in use.owners) or self._cost_of(taken) >= before - 1e-9:
-            for one in taken:
-                self._use(one.deviation.cells, -1)
+                replacements.append(served)
+        if any(self._served[n] is None for n in use.owners) or self._cost_of(replacements) >= before - 1e-9:
+            for replacement in replacements:
+                self._use(replacement.deviation.cells, -1)
             for n in use.owners:
                 self._served[n] = use
             self._use(use.deviation.cells, 1)
@@ -205,17 +207,20 @@ class Covering:
         cells = use.deviation.cells
         return float(self._problem.cost[cells[(self._uses[cells] == 1) & ~self._problem.always[cells]]].sum())
 
-    def _cost_of(self, taken: Sequence[_Use]) -> float:
+    def _cost_of(self, uses: Sequence[_Use]) -> float:
         """The cost of the cells that only these use."""
         count = np.zeros(0, dtype=np.int64)
-        if taken:
-            count = np.concatenate([one.deviation.cells for one in taken])
+        if uses:
+            count = np.concatenate([use.deviation.cells for use in uses])
         cells, times = np.unique(count, return_counts=True)
         return float(self._problem.cost[cells[(self._uses[cells] == times) & ~self._problem.always[cells]]].sum())
 
-    def _fits(self, one: Deviation) -> bool:
+    def _fits(self, deviation: Deviation) -> bool:
         room = self._problem.room
-        return bool((one.units <= room[UP][one.cells]).all() and (-one.units <= room[DOWN][one.cells]).all())
+        return bool(
+            (deviation.units <= room[UP][deviation.cells]).all()
+            and (-deviation.units <= room[DOWN][deviation.cells]).all()
+        )
 
     def _cheapest(self, target: Target, cells: Ints, *, fractions: bool = False) -> Deviation | None:
         """A cheap deviation of these cells that protects the target, or None."""
@@ -230,15 +235,15 @@ class Covering:
         ahead, back = (at, width + at) if target.direction == UP else (width + at, at)
         lower[ahead], upper[ahead], upper[back] = demand, demand, 0.0
         unit = np.concatenate([self._price[cells], self._price[cells]]) + _DETOUR
-        found = _solved(unit / np.maximum(1.0, np.minimum(upper, demand)), lower, upper, rows)
-        if found is None:
+        amounts = _solved(unit / np.maximum(1.0, np.minimum(upper, demand)), lower, upper, rows)
+        if amounts is None:
             return None
-        moved = found[:width] - found[width:]
+        moved = amounts[:width] - amounts[width:]
         for times in _MULTIPLES:
             units = np.rint(times * moved).astype(np.int64)
-            one = Deviation(cells[units != 0], units[units != 0])
-            if not (rows.astype(np.int64) @ units).any() and self._fits(one):
-                return one
+            deviation = Deviation(cells[units != 0], units[units != 0])
+            if not (rows.astype(np.int64) @ units).any() and self._fits(deviation):
+                return deviation
         whole = self._whole(cells, rows, moved, lower, np.floor(upper))
         if whole is None and fractions:
             used = cells[np.abs(moved) > _NOTHING]
@@ -254,12 +259,12 @@ class Covering:
         few = csr_array(rows)[:, used]
         both = np.concatenate([used, used + len(cells)])
         right = np.zeros(few.shape[0], dtype=np.int64)
-        found = whole_optimum(np.ones(len(both)), lower[both], upper[both], csr_array(hstack([few, -few])), right)
-        if found is None:
+        amounts = whole_optimum(np.ones(len(both)), lower[both], upper[both], csr_array(hstack([few, -few])), right)
+        if amounts is None:
             return None
-        units = found[: len(used)] - found[len(used) :]
-        one = Deviation(cells[used[units != 0]], units[units != 0])
-        return one if not (few.astype(np.int64) @ units).any() and self._fits(one) else None
+        units = amounts[: len(used)] - amounts[len(used) :]
+        deviation = Deviation(cells[used[units != 0]], units[units != 0])
+        return deviation if not (few.astype(np.int64) @ units).any() and self._fits(deviation) else None
 
 
 def _can_move(columns: csc_array, rows: int, room: Floats, at: int, demand: float) -> bool:
@@ -287,9 +292,9 @@ def _solved(cost: Floats, lower: Floats, upper: Floats, rows: object) -> Floats 
     """The x and y of least cost with rows (x - y) = 0 within bounds; None where there is none."""
     from scipy.sparse import csr_array, hstack
 
-    made = csr_array(rows)
+    matrix = csr_array(rows)
     program = Program(cost, lower, upper, primal=False, largest=float(upper.max(initial=1.0)), presolve=False)
-    right = np.zeros(made.shape[0])
-    program.add(csr_array(hstack([made, -made])), right, right)
-    found = program.solve()
-    return None if found is None else found.x
+    right = np.zeros(matrix.shape[0])
+    program.add(csr_array(hstack([matrix, -matrix])), right, right)
+    optimum = program.solve()
+    return None if optimum is None else optimum.x

@@ -100,13 +100,13 @@ class Master:
             rows = self._rows(self.cuts[self._entered :])
             self._program.add(rows, np.ones(rows.shape[0]), np.full(rows.shape[0], np.inf))
             self._entered = len(self.cuts)
-        found = self._program.solve()
-        assert found is not None, "suppressing every free cell meets every cut"
-        prices = np.maximum(found.duals, 0.0)
+        optimum = self._program.solve()
+        assert optimum is not None, "suppressing every free cell meets every cut"
+        prices = np.maximum(optimum.duals, 0.0)
         reduced = self.cost - (self._rows(self.cuts).T @ prices if self.cuts else 0.0)
         bound = float(prices.sum() + np.minimum(reduced, 0.0).sum())
         pattern = self._always.astype(np.float64)
-        pattern[self.free] = np.clip(found.x, 0.0, 1.0)
+        pattern[self.free] = np.clip(optimum.x, 0.0, 1.0)
         # The sums are rounded: stay below what they are in truth.
         return Decided(pattern, bound * (1 - 1e-9), reduced)
 
@@ -117,12 +117,12 @@ class Master:
             return Whole(pattern, 0.0, True, 0)
         choice = Choice(self.cost, nodes)
         choice.add(self._rows(self.cuts))
-        found = choice.solve()
-        assert found is not None, "suppressing every free cell meets every cut"
-        pattern[self.free] = found.y
-        cost = float(self.cost[found.y].sum())
-        least = cost <= found.bound + 1e-6 * max(1.0, cost)
-        return Whole(pattern, found.bound, least, found.iterations * len(self.cuts))
+        chosen = choice.solve()
+        assert chosen is not None, "suppressing every free cell meets every cut"
+        pattern[self.free] = chosen.y
+        cost = float(self.cost[chosen.y].sum())
+        least = cost <= chosen.bound + 1e-6 * max(1.0, cost)
+        return Whole(pattern, chosen.bound, least, chosen.iterations * len(self.cuts))
 
     def _rows(self, cuts: list[Cut]) -> csr_array:
         from scipy.sparse import csr_array

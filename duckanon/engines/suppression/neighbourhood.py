@@ -59,11 +59,11 @@ class Neighbourhoods:
         for nodes, stride in zip(chosen, self._strides.tolist(), strict=True):
             keys = (keys[:, None] + nodes * stride).ravel()
         keys.sort()
-        found = self._found(keys)
-        cells = found[found >= 0]
+        numbers = self._at_places(keys)
+        cells = numbers[numbers >= 0]
         return cells[self._may[cells]]
 
-    def _found(self, keys: Ints) -> Ints:
+    def _at_places(self, keys: Ints) -> Ints:
         """The cells at those places, by number; -1 where there is none."""
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[at] == keys, at, -1)
@@ -74,37 +74,37 @@ class Neighbourhoods:
         Where the cells beside one cannot take up the demand, its sum has to: then that is taken, too.
         """
         own = int(place[d])
-        found = {own}
+        chosen = {own}
         for axis, parts in zip(self._dimensions[d].hierarchies, self._parts[d], strict=True):
-            self._below(d, own, parts, place, reach.width, cost, found)
+            self._below(d, own, parts, place, reach.width, cost, chosen)
             node, width, left = own, reach.width, reach.levels
             while (parent := int(axis.parents[node])) >= 0:
                 beside = self._usable(d, parts[parent], place, node)
-                for one in self._cheapest(beside, width, cost):
-                    found.add(one)
-                    self._below(d, one, parts, place, max(2, width // 2), cost, found)
+                for neighbour in self._cheapest(beside, width, cost):
+                    chosen.add(neighbour)
+                    self._below(d, neighbour, parts, place, max(2, width // 2), cost, chosen)
                 if left == 0 and self._room[beside[1]].sum() >= demand:
                     break
                 left = max(0, left - 1)
-                found.add(parent)
+                chosen.add(parent)
                 node, width = parent, max(2, width // 2)
-        return np.array(sorted(found), dtype=np.int64)
+        return np.array(sorted(chosen), dtype=np.int64)
 
     def _below(
-        self, d: int, node: int, parts: dict[int, Ints], place: Ints, width: int, cost: Floats, found: set[int]
+        self, d: int, node: int, parts: dict[int, Ints], place: Ints, width: int, cost: Floats, chosen: set[int]
     ) -> None:
         """Parts of a sum, and parts of these: one may take up what the sum does."""
         while node in parts:
             cheapest = self._cheapest(self._usable(d, parts[node], place, -1), width, cost)
             if not cheapest:
                 return
-            found.update(cheapest)
+            chosen.update(cheapest)
             node = cheapest[0]
 
     def _usable(self, d: int, nodes: Ints, place: Ints, but: int) -> tuple[Ints, Ints]:
         """The nodes at which a cell that differs in this dimension alone may deviate, and these cells."""
         base = int(place @ self._strides) - int(place[d]) * int(self._strides[d])
-        cells = self._found(base + nodes * int(self._strides[d]))
+        cells = self._at_places(base + nodes * int(self._strides[d]))
         usable = (cells >= 0) & (nodes != but)
         usable[usable] = self._may[cells[usable]]
         return nodes[usable], cells[usable]
@@ -112,18 +112,18 @@ class Neighbourhoods:
     def _cheapest(self, usable: tuple[Ints, Ints], width: int, cost: Floats) -> list[int]:
         """The nodes whose cells cost least, that many at most."""
         nodes, cells = usable
-        return [int(one) for one in nodes[np.argsort(cost[cells], kind="stable")[:width]]]
+        return [int(node) for node in nodes[np.argsort(cost[cells], kind="stable")[:width]]]
 
 
 def _added_sums(problem: Problem, placed: int) -> dict[int, list[int]]:
     """The parts of the cells that have no place, being sums that were added."""
     rows, columns = problem.table.equations, problem.table.equations.tocsc()
-    found = {}
+    parts_of = {}
     for cell in range(placed, problem.table.cells):
         row = int(columns.indices[columns.indptr[cell]])
         parts = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
-        found[cell] = [int(part) for part in parts if part != cell]
-    return found
+        parts_of[cell] = [int(part) for part in parts if part != cell]
+    return parts_of
 
 
 def _parts(axis: Axis) -> dict[int, Ints]:
@@ -135,4 +135,4 @@ def _parts(axis: Axis) -> dict[int, Ints]:
         return {}
     sums, starts = np.unique(parents[first:], return_index=True)
     pieces = np.split(order[first:], starts[1:])
-    return {int(one): piece for one, piece in zip(sums, pieces, strict=True)}
+    return {int(total): piece for total, piece in zip(sums, pieces, strict=True)}

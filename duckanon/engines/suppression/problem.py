@@ -21,7 +21,7 @@ UP, DOWN = 1, -1
 
 
 @dataclass(frozen=True)
-class Asked:
+class Required:
     """How wide the interval of a cell must be, shape (cells,) each, in units: to both sides, and from end to end."""
 
     lower: Ints
@@ -30,8 +30,8 @@ class Asked:
 
     def narrow(self, true: Ints, cells: Ints, lower: Floats, upper: Floats) -> Bools:
         """Which of some cells have narrower intervals. true: of all cells; lower, upper: shape (k,), of these."""
-        found: Bools = (lower > true[cells] - self.lower[cells]) | (upper < true[cells] + self.upper[cells])
-        return found | (upper - lower < self.width[cells])
+        narrow: Bools = (lower > true[cells] - self.lower[cells]) | (upper < true[cells] + self.upper[cells])
+        return narrow | (upper - lower < self.width[cells])
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Problem:
 
     least, most: attackers know least <= cell <= most beforehand; most may be infinite. lower, upper: protection levels.
     cost: of suppressing a cell. free: cells that may be suppressed in addition to the primary ones. closed: cells that
-    nobody publishes whatever the pattern: sums that are protected as cells are. asked: what the rules ask for, which an
-    audit checks; lower and upper are the same, and more where intervals slide.
+    nobody publishes whatever the pattern: sums that are protected as cells are. required: what the rules require, which
+    an audit checks; lower and upper are the same, and more where intervals slide.
     """
 
     table: Additive
@@ -53,7 +53,7 @@ class Problem:
     cost: Floats
     free: Bools
     closed: Bools
-    asked: Asked
+    required: Required
 
     @cached_property
     def always(self) -> Bools:
@@ -128,28 +128,30 @@ def problem(
         )
     free = ~levels.primary & ~kept & ~closed & (flat > 0)
     width = np.zeros(table.cells, dtype=np.int64) if levels.width is None else levels.width
-    asked = Asked(lower, levels.upper, width)
-    down, up = halved(asked, flat - least, most - flat)
-    return Problem(table, least, most, levels.primary, down, up, prices, free, closed, asked)
+    required = Required(lower, levels.upper, width)
+    down, up = halved(required, flat - least, most - flat)
+    return Problem(table, least, most, levels.primary, down, up, prices, free, closed, required)
 
 
-def halved(asked: Asked, down: npt.NDArray[np.number], up: npt.NDArray[np.number]) -> tuple[Ints, Ints]:
-    """How far an interval goes to both sides at least, so that it is as wide as asked: half, if there is room.
+def halved(required: Required, down: npt.NDArray[np.number], up: npt.NDArray[np.number]) -> tuple[Ints, Ints]:
+    """How far an interval goes to both sides at least, so that it is as wide as required: half, if there is room.
 
     down, up: shape (cells,), the room. Raises Infeasible where there is less.
     """
-    if not asked.width.any():
-        return asked.lower, asked.upper
+    if not required.width.any():
+        return required.lower, required.upper
     room_down, room_up = (np.minimum(room, 2.0**52).astype(np.int64) for room in (down, up))
-    lower = np.clip(asked.width // 2, asked.lower, np.maximum(room_down, asked.lower))
-    upper = np.clip(asked.width - lower, asked.upper, np.maximum(room_up, asked.upper))
+    lower = np.clip(required.width // 2, required.lower, np.maximum(room_down, required.lower))
+    upper = np.clip(required.width - lower, required.upper, np.maximum(room_up, required.upper))
     lower = np.where(
-        asked.width > 0, np.clip(asked.width - upper, asked.lower, np.maximum(room_down, asked.lower)), lower
+        required.width > 0,
+        np.clip(required.width - upper, required.lower, np.maximum(room_down, required.lower)),
+        lower,
     )
-    short = int((lower + upper < asked.width).sum())
+    short = int((lower + upper < required.width).sum())
     if short:
         raise too_narrow(short)
-    return np.where(asked.width > 0, lower, asked.lower), np.where(asked.width > 0, upper, asked.upper)
+    return np.where(required.width > 0, lower, required.lower), np.where(required.width > 0, upper, required.upper)
 
 
 def too_narrow(cells: int) -> Infeasible:
@@ -173,19 +175,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _flags(given: npt.ArrayLike | None, table: Additive) -> Bools:
-    found = np.zeros(table.cells, dtype=bool) if given is None else np.asarray(given, dtype=bool).reshape(-1)
-    if found.shape != (table.cells,):
+def _flags(marked: npt.ArrayLike | None, table: Additive) -> Bools:
+    flags = np.zeros(table.cells, dtype=bool) if marked is None else np.asarray(marked, dtype=bool).reshape(-1)
+    if flags.shape != (table.cells,):
         raise InvalidInput("What is said of each cell has the shape of the table.")
-    return found
+    return flags
 
 
-def _upper(values: npt.ArrayLike, step: float) -> Floats:
+def _upper(known_upper: npt.ArrayLike, step: float) -> Floats:
     """Upper bounds in units; infinite ones stay so."""
-    given = np.asarray(values, dtype=np.float64).reshape(-1)
-    finite = np.isfinite(given)
-    most = np.full(given.shape, np.inf)
-    most[finite] = whole_units(given[finite], step)
+    bounds = np.asarray(known_upper, dtype=np.float64).reshape(-1)
+    finite = np.isfinite(bounds)
+    most = np.full(bounds.shape, np.inf)
+    most[finite] = whole_units(bounds[finite], step)
     return most
 
 

@@ -56,30 +56,30 @@ class _Flows:
         prices = cost[self._cells] + _DETOUR
         self._program.price(np.concatenate([prices, prices]) / np.maximum(1.0, np.minimum(upper, demand)))
         self._program.bound(lower, upper)
-        found = self._program.solve()
-        if found is None:
+        optimum = self._program.solve()
+        if optimum is None:
             return None
-        return self._cells[np.abs(found.x[:width] - found.x[width:]) > 1e-7]
+        return self._cells[np.abs(optimum.x[:width] - optimum.x[width:]) > 1e-7]
 
 
 def repaired(problem: Problem, targets: Sequence[Target], pattern: Bools, cost: Floats) -> Bools:
     """A pattern that contains this one and protects every target, where flows can. cost: see `_Flows.cells`."""
-    flows, found = _Flows(problem, problem.always | problem.free), pattern.copy()
-    attacker = Attacker(problem, found.astype(np.float64))
+    flows, grown = _Flows(problem, problem.always | problem.free), pattern.copy()
+    attacker = Attacker(problem, grown.astype(np.float64))
     for target in targets:
         check()
         if attacker.attack(target).protects(target):
             continue
-        cells = flows.cells(target, np.where(found, 0.0, cost))
+        cells = flows.cells(target, np.where(grown, 0.0, cost))
         if cells is not None:
-            found[cells] = True
-            attacker = Attacker(problem, found.astype(np.float64))
-    return found
+            grown[cells] = True
+            attacker = Attacker(problem, grown.astype(np.float64))
+    return grown
 
 
 def thinned(problem: Problem, targets: Sequence[Target], pattern: Bools) -> Bools:
     """The pattern without secondary cells that no target needs, the dearest first. The pattern protects."""
-    flows, found, free = _Flows(problem, pattern), pattern.copy(), np.zeros(problem.table.cells)
+    flows, thin, free = _Flows(problem, pattern), pattern.copy(), np.zeros(problem.table.cells)
     used = [flows.cells(target, free) for target in targets]
     secondary = np.flatnonzero(pattern & ~problem.always)
     for cell in secondary[np.argsort(-problem.cost[secondary], kind="stable")].tolist():
@@ -94,7 +94,7 @@ def thinned(problem: Problem, targets: Sequence[Target], pattern: Bools) -> Bool
                     break
                 instead[k] = other
         else:
-            found[cell] = False
+            thin[cell] = False
             for k, cells in instead.items():
                 used[k] = cells
-    return found
+    return thin

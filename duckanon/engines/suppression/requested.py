@@ -14,7 +14,7 @@ import numpy.typing as npt
 from duckanon.cancellation import check
 from duckanon.engines.suppression.attacker import Attacker
 from duckanon.engines.suppression.blocks import protected_together
-from duckanon.engines.suppression.problem import DOWN, UP, Asked, Problem, counted
+from duckanon.engines.suppression.problem import DOWN, UP, Problem, Required, counted
 from duckanon.engines.suppression.rules import Levels
 from duckanon.engines.suppression.suppress import all_targets
 from duckanon.errors import Infeasible
@@ -23,45 +23,45 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def with_requested(demanded: Levels, units: Ints, asked: Bools, percent: float) -> Levels:
-    """The levels of the rules, and a percentage of each further cell, at least one unit. units, asked: shape (cells,).
+def with_requested(demanded: Levels, units: Ints, requested: Bools, percent: float) -> Levels:
+    """The levels of the rules, and a percentage of each further cell, at least one unit.
 
-    asked: cells that no rule finds sensitive, and that are not zero.
+    units, requested: shape (cells,). requested: cells that no rule finds sensitive, and that are not zero.
     """
-    level = np.where(asked, np.maximum(1, np.ceil(units * (percent / 100))), 0).astype(np.int64)
+    level = np.where(requested, np.maximum(1, np.ceil(units * (percent / 100))), 0).astype(np.int64)
     lower, upper = np.maximum(demanded.lower, level), np.maximum(demanded.upper, level)
-    return Levels(demanded.primary | asked, lower, upper, demanded.width)
+    return Levels(demanded.primary | requested, lower, upper, demanded.width)
 
 
-def attainable(problem: Problem, asked: Bools) -> Problem:
-    """The problem without demands on those cells that what must be published does not allow. asked: shape (cells,).
+def attainable(problem: Problem, requested: Bools) -> Problem:
+    """The problem without demands on those cells that what must be published does not allow. requested: shape (cells,).
 
     Raises Infeasible if the value of one of them follows from what must be published.
     """
     everything = problem.always | problem.free
-    targets = [one for one in all_targets(problem) if asked[one.cell]]
+    targets = [target for target in all_targets(problem) if requested[target.cell]]
     left, _ = protected_together(problem, everything, targets)
     if not left:
         return problem
     ends = {UP: problem.upper.copy(), DOWN: problem.lower.copy()}
     alike = len(problem.directions) == 1
     attacker = Attacker(problem, everything.astype(np.float64))
-    for one in left:
+    for target in left:
         check()
-        found = attacker.attack(one)
-        if not found.protects(one):
-            for way in (UP, DOWN) if alike else (one.direction,):
-                ends[way][one.cell] = int(found.reached > 1 - 1e-6)
-    known = int((asked & (ends[UP] == 0) & (ends[DOWN] == 0)).sum())
+        attack = attacker.attack(target)
+        if not attack.protects(target):
+            for way in (UP, DOWN) if alike else (target.direction,):
+                ends[way][target.cell] = int(attack.reached > 1 - 1e-6)
+    known = int((requested & (ends[UP] == 0) & (ends[DOWN] == 0)).sum())
     if known:
         raise Infeasible(
             f"{counted(known, 'cell')} that apriori suppresses can be computed from cells that are published in any "
             "case, zeros among them: leave lines of apriori out, or suppress cells beside them, too."
         )
-    lower, upper = (np.where(asked, ends[way], own) for way, own in ((DOWN, problem.lower), (UP, problem.upper)))
-    wanted = Asked(
-        np.where(asked, ends[DOWN], problem.asked.lower),
-        np.where(asked, ends[UP], problem.asked.upper),
-        problem.asked.width,
+    lower, upper = (np.where(requested, ends[way], own) for way, own in ((DOWN, problem.lower), (UP, problem.upper)))
+    required = Required(
+        np.where(requested, ends[DOWN], problem.required.lower),
+        np.where(requested, ends[UP], problem.required.upper),
+        problem.required.width,
     )
-    return replace(problem, lower=lower, upper=upper, asked=wanted)
+    return replace(problem, lower=lower, upper=upper, required=required)

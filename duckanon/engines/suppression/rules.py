@@ -223,6 +223,6 @@ def _units(level: npt.NDArray[np.floating]) -> Ints:
     return whole
 
 
-def _percent(value: float, name: str) -> None:
-    if not 0 < value <= 100:
+def _percent(percent: float, name: str) -> None:
+    if not 0 < percent <= 100:
         raise InvalidInput(f"{name} is a percentage: above 0, and 100 at most.")

@@ -31,7 +31,7 @@ class Optimum:
 
     x: Floats
     duals: Floats
-    value: float
+    objective: float
 
 
 class Program:
@@ -101,16 +101,16 @@ class Program:
                 "The linear program of the suppression was not solved: sum larger units, such as thousands."
             )
         answer = self._highs.getSolution()
-        value = float(self._highs.getInfo().objective_function_value) * self._unit
-        return Optimum(np.array(answer.col_value) * self._unit, np.array(answer.row_dual), value)
+        objective = float(self._highs.getInfo().objective_function_value) * self._unit
+        return Optimum(np.array(answer.col_value) * self._unit, np.array(answer.row_dual), objective)
 
 
 def whole_optimum(cost: Floats, lower: Floats, upper: Floats, rows: csr_array, right: Ints) -> Ints | None:
     """A whole x of least cost with rows x = right, or the best of a limited search; None if it finds none."""
     every, amounts = np.ones(len(cost), np.bool_), right.astype(np.float64)
     program = highs.Program(cost, rows.tocsc(), amounts, amounts, lower, upper, whole=every)
-    found = highs.solved(program, mip_max_nodes=_NODES, mip_rel_gap=0.0)
-    return None if found.x is None else np.rint(found.x).astype(np.int64)
+    answer = highs.solved(program, mip_max_nodes=_NODES, mip_rel_gap=0.0)
+    return None if answer.x is None else np.rint(answer.x).astype(np.int64)
 
 
 @dataclass(frozen=True)

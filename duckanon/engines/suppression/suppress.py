@@ -109,28 +109,28 @@ def suppress(problem: Problem, effort: int = 1, progress: Callable[[float], None
     try:
         return _suppressed(problem, effort, progress)
     except Infeasible:
-        if not problem.asked.width.any():
+        if not problem.required.width.any():
             raise
         return _suppressed(slid(problem), effort, progress)
 
 
 def slid(problem: Problem) -> Problem:
     """The problem with intervals where they can lie if all is suppressed that may be. Raises Infeasible."""
-    asked, lower, upper = problem.asked, problem.lower.copy(), problem.upper.copy()
+    required, lower, upper = problem.required, problem.lower.copy(), problem.upper.copy()
     attacker, narrow = Attacker(problem, (problem.always | problem.free).astype(np.float64)), 0
-    for cell in np.flatnonzero(asked.width).tolist():
+    for cell in np.flatnonzero(required.width).tolist():
         check()
-        width = int(max(asked.width[cell], asked.lower[cell] + asked.upper[cell]))
+        width = int(max(required.width[cell], required.lower[cell] + required.upper[cell]))
         rooms = {way: min(width, problem.room[way][cell]) for way in (UP, DOWN)}
         up, down = (
             int(attacker.attack(Target(cell, way, int(rooms[way]))).reached + 1e-6) if rooms[way] >= 1 else 0
             for way in (UP, DOWN)
         )
-        if up + down < asked.width[cell] or up < asked.upper[cell] or down < asked.lower[cell]:
+        if up + down < required.width[cell] or up < required.upper[cell] or down < required.lower[cell]:
             narrow += 1
             continue
-        upper[cell] = min(up, max(int(asked.upper[cell]), (width + 1) // 2, int(asked.width[cell]) - down))
-        lower[cell] = max(int(asked.lower[cell]), int(asked.width[cell]) - int(upper[cell]))
+        upper[cell] = min(up, max(int(required.upper[cell]), (width + 1) // 2, int(required.width[cell]) - down))
+        lower[cell] = max(int(required.lower[cell]), int(required.width[cell]) - int(upper[cell]))
     if narrow:
         raise too_narrow(narrow)
     return replace(problem, lower=lower, upper=upper)
@@ -140,26 +140,26 @@ def _suppressed(problem: Problem, effort: int, progress: Callable[[float], None]
     search = _Search(problem, progress)
     if search.large:
         bound, solver_bound, optimal = 0.0, 0.0, False
-        pattern, found = search.cover()
+        pattern, audit = search.cover()
     else:
         bound = search.relax()
-        pattern, found, optimal = search.choose(effort)
+        pattern, audit, optimal = search.choose(effort)
         solver_bound = search.solver_bound
     progress(1.0)
-    if problem.asked.width.any():
+    if problem.required.width.any():
         # Other ways to lie would make other patterns, of which nothing is shown.
         bound, solver_bound, optimal = 0.0, 0.0, False
-    shape, cells = problem.table.units.shape, found.cells
+    shape, cells = problem.table.units.shape, audit.cells
     return Suppression(
         problem.primary.reshape(shape),
         (pattern & ~problem.always).reshape(shape),
         cells,
-        found.lower,
-        found.upper,
-        found.exact_lower & found.exact_upper,
-        problem.table.flat[cells] - problem.asked.lower[cells],
-        problem.table.flat[cells] + problem.asked.upper[cells],
-        problem.asked.width[cells],
+        audit.lower,
+        audit.upper,
+        audit.exact_lower & audit.exact_upper,
+        problem.table.flat[cells] - problem.required.lower[cells],
+        problem.table.flat[cells] + problem.required.upper[cells],
+        problem.required.width[cells],
         problem.cost_of(pattern),
         bound,
         max(bound, solver_bound),
@@ -173,9 +173,9 @@ def audited(problem: Problem, pattern: Bools) -> Intervals:
     return intervals(published, np.flatnonzero(problem.primary).tolist())
 
 
-def under_protected(problem: Problem, found: Intervals) -> Bools:
+def under_protected(problem: Problem, audit: Intervals) -> Bools:
     """Shape (primary cells,): whose interval is narrower than its rule demands."""
-    return problem.asked.narrow(problem.table.flat, found.cells, found.lower, found.upper)
+    return problem.required.narrow(problem.table.flat, audit.cells, audit.lower, audit.upper)
 
 
 class _Search:
@@ -200,14 +200,14 @@ class _Search:
         targets = self._targets
         covering = Covering(self._problem, targets)
         covering.cover(lambda share: self._progress(_SOUGHT * share))
-        covering.widen(np.unique([one.cell for one in covering.open_]).astype(np.int64))
+        covering.widen(np.unique([target.cell for target in covering.open_]).astype(np.int64))
         for _ in range(_ROUNDS):
             pattern = covering.pattern
-            found = self._audited(pattern, [*self._known, *covering.deviations])
-            narrow = found.cells[under_protected(self._problem, found)]
+            audit = self._audited(pattern, [*self._known, *covering.deviations])
+            narrow = audit.cells[under_protected(self._problem, audit)]
             if not len(narrow) or not covering.widen(narrow):
                 break
-        return pattern, found
+        return pattern, audit
 
     def _audited(self, pattern: Bools, known: Sequence[Deviation]) -> Intervals:
         """The primary cells' intervals: all of each, or as much as is demanded where that is too much work."""
@@ -218,7 +218,7 @@ class _Search:
             return audited(problem, pattern)
         published = Published.of(problem.table, pattern, problem.least, problem.most)
         low, high = (problem.table.flat - problem.lower)[cells], (problem.table.flat + problem.upper)[cells]
-        witnesses = [Witness(one.cells, sign * one.units) for one in known for sign in (1, -1)]
+        witnesses = [Witness(deviation.cells, sign * deviation.units) for deviation in known for sign in (1, -1)]
         return witnessed(published, problem.table.flat, witnesses, cells, low, high)
 
     def relax(self) -> float:
@@ -248,11 +248,11 @@ class _Search:
             starts = [*starts[-_STARTS:], whole.pattern]
             if self._separate(whole.pattern.astype(np.float64)):
                 continue
-            found = self._audited(whole.pattern, self._known)
-            if under_protected(self._problem, found).any():
+            audit = self._audited(whole.pattern, self._known)
+            if under_protected(self._problem, audit).any():
                 self._master.forbid(whole.pattern)
             elif whole.least:
-                return whole.pattern, found, True
+                return whole.pattern, audit, True
             else:
                 break
         return (*self._best([self._repaired(pattern) for pattern in starts]), False)
@@ -260,16 +260,16 @@ class _Search:
     def _best(self, known: list[Bools]) -> tuple[Bools, Intervals]:
         """The cheapest pattern that passes its audit."""
         for pattern in [*sorted(known, key=self._problem.cost_of), self._everything]:
-            found = self._audited(pattern, self._known)
-            if not under_protected(self._problem, found).any():
-                return pattern, found
+            audit = self._audited(pattern, self._known)
+            if not under_protected(self._problem, audit).any():
+                return pattern, audit
         raise no_whole_pattern()
 
     def _repaired(self, pattern: Bools) -> Bools:
         """A pattern that protects, near this one; cells that the relaxation suppresses in part are cheap."""
         cost = self._problem.cost * np.maximum(1 - self._relaxed, 0.02)
-        found = repaired(self._problem, self._targets, pattern, cost)
-        return thinned(self._problem, self._targets, found)
+        protecting = repaired(self._problem, self._targets, pattern, cost)
+        return thinned(self._problem, self._targets, protecting)
 
     def _separate(self, pattern: Floats) -> int:
         """Add constraints that the pattern violates; how many."""
@@ -284,10 +284,10 @@ class _Search:
 
 def all_targets(problem: Problem) -> list[Target]:
     """The primary cells and directions that patterns have to protect, the largest demands first."""
-    found = [
+    targets = [
         Target(cell, direction, int(problem.demand[direction][cell]))
         for cell in np.flatnonzero(problem.primary).tolist()
         for direction in problem.directions
         if problem.demand[direction][cell] > 0
     ]
-    return sorted(found, key=lambda target: -target.demand)
+    return sorted(targets, key=lambda target: -target.demand)

@@ -51,12 +51,12 @@ class Layout:
         if not grids:
             raise InvalidInput("Suppression needs a table: name one at least.")
         keys = np.unique(np.concatenate([_keys(grid, strides) for grid in grids]))
-        found = _Equations(strides)
+        equations = _Equations(strides)
         for grid in grids:
-            found.add(dimensions, grid)
+            equations.add(dimensions, grid)
         places = np.stack([keys // stride for stride in strides], axis=1)
         sizes = np.array([dimension.nodes for dimension in dimensions])
-        return Layout(places % sizes, found.matrix(keys), tuple(dimensions))
+        return Layout(places % sizes, equations.matrix(keys), tuple(dimensions))
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class System:
         units = whole_units(values, step)
         if units.shape != (len(layout.places),):
             raise InvalidInput("A system of tables has one value for each cell.")
-        made = System(units, layout.equations, step, layout.places, layout.dimensions)
-        if not made.adds_up(units):
+        system = System(units, layout.equations, step, layout.places, layout.dimensions)
+        if not system.adds_up(units):
             raise InvalidInput("The totals do not add up: each one must be the sum of its parts, to the last unit.")
-        return made
+        return system
 
     @property
     def cells(self) -> int:
@@ -109,7 +109,7 @@ def with_sums(system: Additive, sums: Sequence[Ints]) -> System:
     from scipy.sparse import csr_array, eye_array, hstack, vstack
 
     count, cells = len(sums), system.cells
-    starts = np.concatenate([[0], np.cumsum([len(one) for one in sums])])
+    starts = np.concatenate([[0], np.cumsum([len(summands) for summands in sums])])
     which = np.concatenate([*sums, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     parts = csr_array((-np.ones(len(which)), which, starts), shape=(count, cells))
     above = hstack([system.equations, csr_array((system.equations.shape[0], count))])
@@ -138,12 +138,12 @@ def with_parts(system: Additive, units: Ints, sums: Ints) -> System:
         of = csr_array((np.ones(count), (np.searchsorted(totals, own), np.arange(count))), shape=(len(totals), count))
         rows.append(csr_array(hstack([eye_array(cells, format="csr")[totals], -of])))
     equations = csr_array(vstack(rows, format="csr"))
-    found = System(
+    extended = System(
         np.concatenate([system.flat, units]), equations, system.step, system.places, tuple(system.dimensions)
     )
-    if not found.adds_up(found.units):
+    if not extended.adds_up(extended.units):
         raise InvalidInput("The parts do not add up to the cells that they are in.")
-    return found
+    return extended
 
 
 def same_owner(system: Additive, owners: Ints) -> list[Ints]:
@@ -153,45 +153,45 @@ def same_owner(system: Additive, owners: Ints) -> list[Ints]:
     (cells,), the only contributor of a cell, and 0 where there is none.
     """
     rows = system.equations.tocoo()
-    mine = (rows.data < 0) & (owners[rows.col] != 0)
-    line, cell = rows.row[mine].astype(np.int64), rows.col[mine].astype(np.int64)
+    owned = (rows.data < 0) & (owners[rows.col] != 0)
+    line, cell = rows.row[owned].astype(np.int64), rows.col[owned].astype(np.int64)
     order = np.lexsort((cell, owners[cell], line))
     line, cell = line[order], cell[order]
     fresh = np.flatnonzero((np.diff(line) != 0) | (np.diff(owners[cell]) != 0)) + 1
-    groups = [one for one in np.split(cell, fresh) if len(one) > 1]
-    return [np.array(one) for one in dict.fromkeys(tuple(group.tolist()) for group in groups)]
+    groups = [group for group in np.split(cell, fresh) if len(group) > 1]
+    return [np.array(members) for members in dict.fromkeys(tuple(group.tolist()) for group in groups)]
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
     """What a node's number counts in the number of a place, for each dimension."""
-    found, stride = [], 1
+    strides, stride = [], 1
     for size in reversed(sizes):
-        found.append(stride)
+        strides.append(stride)
         stride *= max(1, size)
     if stride > _MOST_PLACES:
         raise InvalidInput("The dimensions have more than 2^62 combinations: name fewer of them.")
-    return found[::-1]
+    return strides[::-1]
 
 
 def _nodes(dimensions: Sequence[Dimension], table: Sequence[npt.ArrayLike]) -> list[Ints]:
     """The nodes of a table in each dimension, ascending."""
     if len(table) != len(dimensions):
         raise InvalidInput("A table says for each dimension which of its nodes it has.")
-    found = []
+    grid = []
     for dimension, nodes in zip(dimensions, table, strict=True):
         kept = np.unique(np.asarray(nodes, dtype=np.int64))
         if not len(kept) or kept[0] < 0 or kept[-1] >= dimension.nodes:
             raise InvalidInput("A table has one node at least of each dimension, by its number.")
-        found.append(kept)
-    return found
+        grid.append(kept)
+    return grid
 
 
 def _keys(grid: Sequence[Ints], strides: Sequence[int]) -> Ints:
     """The numbers of the places of all combinations of nodes."""
-    found = np.zeros(1, dtype=np.int64)
+    keys = np.zeros(1, dtype=np.int64)
     for nodes, stride in zip(grid, strides, strict=True):
-        found = (found[:, None] + nodes * stride).ravel()
-    return found
+        keys = (keys[:, None] + nodes * stride).ravel()
+    return keys
 
 
 class _Equations:
@@ -209,7 +209,7 @@ class _Equations:
         Sums along the first dimension hold at all nodes of the others. Given these, sums along the second need only
         hold at nodes of the first that are no sums themselves, and so on.
         """
-        kept = [one.within(nodes) for one, nodes in zip(dimensions, grid, strict=True)]
+        kept = [dimension.within(nodes) for dimension, nodes in zip(dimensions, grid, strict=True)]
         for d, dimension in enumerate(kept):
             beside = [np.zeros(1, dtype=np.int64) if e == d else nodes for e, nodes in enumerate(grid)]
             for e in range(d):
@@ -224,15 +224,15 @@ class _Equations:
         totals = np.flatnonzero(~axis.leaves)
         if not len(totals) or not len(offsets):
             return
-        wanted = keys[totals][:, None] + offsets
+        places = keys[totals][:, None] + offsets
         known = self._totals.get(of, np.zeros(0, dtype=np.int64))
-        fresh = ~np.isin(wanted, known)
-        self._totals[of] = np.concatenate([known, wanted[fresh]])
+        fresh = ~np.isin(places, known)
+        self._totals[of] = np.concatenate([known, places[fresh]])
         number = np.where(fresh, self._count + np.cumsum(fresh).reshape(fresh.shape) - 1, -1)
         rows, columns = number[sums.row], keys[sums.col][:, None] + offsets
         signs = np.broadcast_to(sums.data[:, None], rows.shape)
-        taken = rows >= 0
-        self._parts.append((rows[taken], columns[taken], signs[taken]))
+        new = rows >= 0
+        self._parts.append((rows[new], columns[new], signs[new]))
         self._count += int(fresh.sum())
 
     def matrix(self, keys: Ints) -> csr_array:
@@ -241,5 +241,5 @@ class _Equations:
 
         if not self._parts:
             return csr_array((0, len(keys)))
-        rows, columns, signs = (np.concatenate(one) for one in zip(*self._parts, strict=True))
+        rows, columns, signs = (np.concatenate(columns_of_parts) for columns_of_parts in zip(*self._parts, strict=True))
         return csr_array((signs, (rows, np.searchsorted(keys, columns))), shape=(self._count, len(keys)))

@@ -36,10 +36,10 @@ class Axis:
         """The axis of that many nodes; None means that no node is a sum. Raises InvalidInput."""
         if parents is None:
             return Axis(np.full(nodes, -1, dtype=np.int64))
-        given = np.asarray(parents)
-        if given.shape != (nodes,) or given.dtype.kind not in "iu":
+        parent_of = np.asarray(parents)
+        if parent_of.shape != (nodes,) or parent_of.dtype.kind not in "iu":
             raise InvalidInput("The parents of an axis are one whole number for each of its rows or columns.")
-        axis = Axis(given.astype(np.int64))
+        axis = Axis(parent_of.astype(np.int64))
         if nodes and not (axis.parents.min() >= -1 and axis.parents.max() < nodes):
             raise InvalidInput("A parent is the number of another row or column, or -1 where there is none.")
         if len(axis.upward) < nodes:
@@ -90,10 +90,10 @@ class Dimension:
     @staticmethod
     def of(nodes: int, *parents: npt.ArrayLike | None) -> Dimension:
         """parents: of each hierarchy, see `Axis.of`. Raises InvalidInput if they are no hierarchies together."""
-        made = Dimension(tuple(Axis.of(one, nodes) for one in parents or (None,)))
-        if not made._ordered:
+        dimension = Dimension(tuple(Axis.of(hierarchy, nodes) for hierarchy in parents or (None,)))
+        if not dimension._ordered:
             raise InvalidInput("The hierarchies of a dimension form a circle: a total cannot be part of itself.")
-        return made
+        return dimension
 
     @property
     def nodes(self) -> int:
@@ -102,8 +102,8 @@ class Dimension:
     @cached_property
     def leaves(self) -> Bools:
         """Shape (nodes,): which nodes are sums in no hierarchy."""
-        found: Bools = np.all([hierarchy.leaves for hierarchy in self.hierarchies], axis=0)
-        return found
+        leaves: Bools = np.all([hierarchy.leaves for hierarchy in self.hierarchies], axis=0)
+        return leaves
 
     @property
     def _ordered(self) -> bool:
@@ -123,13 +123,13 @@ class Dimension:
         """The dimension of some of the nodes, ascending: a sum stays one where all its parts are kept."""
         place = np.full(self.nodes, -1, dtype=np.int64)
         place[kept] = np.arange(len(kept))
-        found = []
+        axes = []
         for hierarchy in self.hierarchies:
             above = hierarchy.parents >= 0
             broken = np.unique(hierarchy.parents[above & (place < 0)])
             parents = np.where(above & ~np.isin(hierarchy.parents, broken), place[np.maximum(hierarchy.parents, 0)], -1)
-            found.append(Axis(parents[kept]))
-        return Dimension(tuple(found))
+            axes.append(Axis(parents[kept]))
+        return Dimension(tuple(axes))
 
 
 @dataclass(frozen=True)
@@ -195,10 +195,10 @@ class Table:
         leaves = eye_array(self.rows.nodes, format="csr")[np.flatnonzero(self.rows.leaves)]
         down = kron(self.rows.equations(), eye_array(self.columns.nodes))
         across = kron(leaves, self.columns.equations())
-        found = csr_array(vstack([down, across], format="csr"))
+        matrix = csr_array(vstack([down, across], format="csr"))
         # The product of matrices may store zeros.
-        found.eliminate_zeros()
-        return found
+        matrix.eliminate_zeros()
+        return matrix
 
     def adds_up(self, units: Ints) -> bool:
         """Whether flat cells meet every equation, computed in integers."""
@@ -209,10 +209,10 @@ def whole_units(values: npt.ArrayLike, step: float) -> Ints:
     """The values in units of `step`. Raises InvalidInput unless they are non-negative multiples of it."""
     if not (np.isfinite(step) and step > 0):
         raise InvalidInput("A step is a positive number.")
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+    amounts = np.asarray(values)
+    if amounts.dtype.kind not in "iuf" or not np.isfinite(amounts).all():
         raise InvalidInput("The cells of a table are numbers: NULL, NaN and infinity have no place there.")
-    scaled = given / step
+    scaled = amounts / step
     units = np.rint(scaled)
     if (units < 0).any():
         raise InvalidInput("A table with a negative cell cannot be protected: contributions must be at least 0.")

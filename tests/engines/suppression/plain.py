@@ -39,9 +39,9 @@ def intervals(problem: Problem, tables: np.ndarray, pattern: np.ndarray) -> tupl
 
 def protects(problem: Problem, tables: np.ndarray, pattern: np.ndarray) -> bool:
     lower, upper = intervals(problem, tables, pattern)
-    asked = problem.asked
-    wide = (lower <= problem.table.flat - asked.lower) & (upper >= problem.table.flat + asked.upper)
-    return bool((wide & (upper - lower >= asked.width))[problem.primary].all())
+    required = problem.required
+    wide = (lower <= problem.table.flat - required.lower) & (upper >= problem.table.flat + required.upper)
+    return bool((wide & (upper - lower >= required.width))[problem.primary].all())
 
 
 def least_cost(problem: Problem, tables: np.ndarray) -> float | None:
