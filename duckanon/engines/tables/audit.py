@@ -83,10 +83,10 @@ def audit(
     lower, upper = np.zeros(len(codes), dtype=np.int64), np.full(len(codes), records.total)
     left = np.flatnonzero(largest - least < width)
     if len(left):
-        found = bounds_around(releases, part, target, codes[left], time_limit, records, width)
-        lower[left], upper[left] = found.lower, found.upper
-        least[left] = np.minimum(least[left], found.least)
-        largest[left] = np.maximum(largest[left], found.largest)
+        bounds = bounds_around(releases, part, target, codes[left], time_limit, records, width)
+        lower[left], upper[left] = bounds.lower, bounds.upper
+        least[left] = np.minimum(least[left], bounds.least)
+        largest[left] = np.maximum(largest[left], bounds.largest)
     if ((counts < lower) | (counts > upper)).any():
         raise DuckanonError("The bounds of a set of tables exclude the records themselves: please report it.")
     return Audit(codes, counts, lower, upper, least, largest, width)
@@ -102,7 +102,7 @@ def by_moves(
     levels = [releases.levels[v] for v in target]
     of = places(keys(cells[:, inside], levels), keys(codes, levels))
     start = np.flatnonzero(of >= 0)
-    by = [[whole.index(v) for v in one] for one in flips(frozenset(target), kept_margins(part))]
+    by = [[whole.index(v) for v in flip] for flip in flips(frozenset(target), kept_margins(part))]
     down, up = swings(cells, sizes, [releases.levels[v] for v in whole], start, by, width)
     least, largest = counts.copy(), counts.copy()
     np.minimum.at(least, of[start], counts[of[start]] - down)

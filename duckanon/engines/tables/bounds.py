@@ -77,8 +77,8 @@ def table_bounds(
     check_variables(releases, target)
     check_consistency(releases)
     listed = None if codes is None else wanted_cells(releases, target, codes)
-    found = bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
-    return found if codes is not None else found.ordered()
+    bounds = bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
+    return bounds if codes is not None else bounds.ordered()
 
 
 def bounds_around(
@@ -96,9 +96,9 @@ def bounds_around(
     """
     try:
         for form in (decomposable, single_conditional):
-            found = by_closed_form(form, releases, part, target, listed)
-            if found is not None:
-                return found
+            bounds = by_closed_form(form, releases, part, target, listed)
+            if bounds is not None:
+                return bounds
         return by_programs(releases, part, target, listed, time_limit, truth, width)
     except NoSolutionError:
         raise contradiction(releases, target) from None
@@ -108,10 +108,10 @@ def by_closed_form(
     form: ClosedForm, releases: Releases, part: Part, target: Sequence[int], listed: Ints | None
 ) -> TargetBounds | None:
     """The bounds of a closed form; None where it does not apply. Raises NoSolutionError if no records fit."""
-    found = form(releases, part, target, listed)
-    if found is None:
+    ends = form(releases, part, target, listed)
+    if ends is None:
         return None
-    cells, least, largest = found
+    cells, least, largest = ends
     return checked(TargetBounds(cells, least, largest, least, largest))
 
 
@@ -155,8 +155,8 @@ def _of_cells(model: Model, ends: Ends) -> TargetBounds:
     """From columns to cells; a cell without a column is zero."""
     some = model.column >= 0
     nothing = np.zeros(len(model.column), dtype=np.int64)
-    found = [nothing.copy() for _ in range(4)]
-    for into, of in zip(found, (ends.lower, ends.upper, ends.least, ends.largest), strict=True):
+    columns = [nothing.copy() for _ in range(4)]
+    for into, of in zip(columns, (ends.lower, ends.upper, ends.least, ends.largest), strict=True):
         column = model.column[some]
         # Where there is no witness, least > largest whatever the scale.
         there_is = ends.least[column] <= ends.largest[column]
@@ -165,13 +165,13 @@ def _of_cells(model: Model, ends: Ends) -> TargetBounds:
         into[some] = np.where(
             there_is | proven, model.scale[some] * np.where(there_is | proven, of[column], 0), missing
         )
-    return TargetBounds(model.codes, *found)
+    return TargetBounds(model.codes, *columns)
 
 
-def checked(found: TargetBounds) -> TargetBounds:
+def checked(bounds: TargetBounds) -> TargetBounds:
     """Witnesses lie within the bounds, or the engine is wrong and says so instead of answering."""
-    there_is = found.least <= found.largest
-    inside = (found.lower <= found.least) & (found.largest <= found.upper)
-    if not (inside | ~there_is).all() or (found.lower > found.upper).any():
+    there_is = bounds.least <= bounds.largest
+    inside = (bounds.lower <= bounds.least) & (bounds.largest <= bounds.upper)
+    if not (inside | ~there_is).all() or (bounds.lower > bounds.upper).any():
         raise DuckanonError("The bounds of a set of tables failed their own check: please report it.")
-    return found
+    return bounds

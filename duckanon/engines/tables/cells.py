@@ -21,39 +21,39 @@ def keys(codes: Ints, levels: Sequence[int]) -> Ints:
     """
     if prod(levels) >= 2**62:
         raise InvalidInput("The variables have more than 2^62 combinations of levels: bound fewer of them at once.")
-    found = np.zeros(len(codes), dtype=np.int64)
+    numbers = np.zeros(len(codes), dtype=np.int64)
     for column, size in zip(codes.T, levels, strict=True):
-        found = found * size + column
-    return found
+        numbers = numbers * size + column
+    return numbers
 
 
 def group(codes: Ints) -> tuple[Ints, int]:
     """The number of each cell's group of equal cells, and how many groups there are."""
     if not codes.shape[1]:
         return np.zeros(len(codes), dtype=np.int64), min(len(codes), 1)
-    found, numbers = np.unique(codes, axis=0, return_inverse=True)
-    return numbers.reshape(-1).astype(np.int64), len(found)
+    distinct, numbers = np.unique(codes, axis=0, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int64), len(distinct)
 
 
-def places(wanted: Ints, listed: Ints) -> Ints:
+def places(sought: Ints, listed: Ints) -> Ints:
     """Where each wanted key stands among the listed ones, which are different; -1 where it does not."""
     if not len(listed):
-        return np.full(len(wanted), -1, dtype=np.int64)
+        return np.full(len(sought), -1, dtype=np.int64)
     order = np.argsort(listed, kind="stable")
-    at = np.minimum(np.searchsorted(listed[order], wanted), len(listed) - 1)
-    found = order[at].astype(np.int64)
-    found[listed[found] != wanted] = -1
-    return found
+    at = np.minimum(np.searchsorted(listed[order], sought), len(listed) - 1)
+    positions = order[at].astype(np.int64)
+    positions[listed[positions] != sought] = -1
+    return positions
 
 
 def pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """All pairs of positions with equal keys."""
     order = np.argsort(right, kind="stable")
     begin = np.searchsorted(right[order], left, "left")
-    many = np.searchsorted(right[order], left, "right") - begin
-    first = np.repeat(np.arange(len(left)), many)
-    within = np.arange(len(first)) - np.repeat(np.cumsum(many) - many, many)
-    return first.astype(np.int64), order[np.repeat(begin, many) + within].astype(np.int64)
+    matches = np.searchsorted(right[order], left, "right") - begin
+    first = np.repeat(np.arange(len(left)), matches)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(matches) - matches, matches)
+    return first.astype(np.int64), order[np.repeat(begin, matches) + within].astype(np.int64)
 
 
 def pair_count(left: Ints, right: Ints) -> int:

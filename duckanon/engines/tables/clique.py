@@ -39,35 +39,35 @@ def clique_cells(variables: Iterable[int], levels: Sequence[int], tables: Sequen
 
     Raises InvalidInput if there are more than MOST_CELLS.
     """
-    wanted = tuple(sorted(variables))
-    found = np.zeros((1, 0), dtype=np.int64)
+    clique = tuple(sorted(variables))
+    joined = np.zeros((1, 0), dtype=np.int64)
     have: tuple[int, ...] = ()
-    for scope, cells in _supports(wanted, tables):
-        found, have = _join(found, have, cells, scope, levels)
-    rest = [v for v in wanted if v not in have]
-    _check_size(float(len(found)) * float(np.prod([float(levels[v]) for v in rest])))
+    for scope, cells in _supports(clique, tables):
+        joined, have = _join(joined, have, cells, scope, levels)
+    rest = [v for v in clique if v not in have]
+    _check_size(float(len(joined)) * float(np.prod([float(levels[v]) for v in rest])))
     others = product([levels[v] for v in rest])
-    found = np.hstack([np.repeat(found, len(others), axis=0), np.tile(others, (len(found), 1))])
-    codes = found[:, [(*have, *rest).index(v) for v in wanted]]
-    return Clique(wanted, _without_zeros(wanted, codes, levels, tables))
+    joined = np.hstack([np.repeat(joined, len(others), axis=0), np.tile(others, (len(joined), 1))])
+    codes = joined[:, [(*have, *rest).index(v) for v in clique]]
+    return Clique(clique, _without_zeros(clique, codes, levels, tables))
 
 
-def _supports(wanted: tuple[int, ...], tables: Sequence[Released]) -> list[tuple[tuple[int, ...], Ints]]:
+def _supports(clique: tuple[int, ...], tables: Sequence[Released]) -> list[tuple[tuple[int, ...], Ints]]:
     """What complete tables leave possible of combinations of the clique's variables, widest scopes first."""
-    found: dict[tuple[int, ...], Ints] = {}
+    supports: dict[tuple[int, ...], Ints] = {}
     for table in tables:
-        scope = tuple(v for v in wanted if v in table.scope)
+        scope = tuple(v for v in clique if v in table.scope)
         if not table.complete or not scope:
             continue
         columns = [table.scope.index(v) for v in scope]
         cells = np.unique(table.codes[table.content.possible][:, columns], axis=0)
-        found[scope] = _common(found[scope], cells) if scope in found else cells
-    return sorted(found.items(), key=lambda item: (-len(item[0]), item[0]))
+        supports[scope] = _common(supports[scope], cells) if scope in supports else cells
+    return sorted(supports.items(), key=lambda support: (-len(support[0]), support[0]))
 
 
-def _common(one: Ints, other: Ints) -> Ints:
-    numbers, _ = group(np.vstack([one, other]))
-    return one[np.isin(numbers[: len(one)], numbers[len(one) :])]
+def _common(first: Ints, second: Ints) -> Ints:
+    numbers, _ = group(np.vstack([first, second]))
+    return first[np.isin(numbers[: len(first)], numbers[len(first) :])]
 
 
 def _join(
@@ -91,12 +91,12 @@ def _check_size(cells: float) -> None:
         )
 
 
-def _without_zeros(wanted: tuple[int, ...], codes: Ints, levels: Sequence[int], tables: Sequence[Released]) -> Ints:
+def _without_zeros(clique: tuple[int, ...], codes: Ints, levels: Sequence[int], tables: Sequence[Released]) -> Ints:
     """The cells without those that an incomplete table lists as zero."""
     for table in tables:
-        if table.complete or not isinstance(table.content, Counts) or not set(table.scope) <= set(wanted):
+        if table.complete or not isinstance(table.content, Counts) or not set(table.scope) <= set(clique):
             continue
         sizes = [levels[v] for v in table.scope]
         zero = keys(table.codes[~table.content.possible], sizes)
-        codes = codes[places(keys(codes[:, [wanted.index(v) for v in table.scope]], sizes), zero) < 0]
+        codes = codes[places(keys(codes[:, [clique.index(v) for v in table.scope]], sizes), zero) < 0]
     return codes

@@ -26,10 +26,10 @@ def check_consistency(releases: Releases) -> None:
     Also if they contradict n, or nothing tells the number of records.
     """
     tables = [table for table in releases.tables if isinstance(table.content, Counts) and table.complete]
-    for one, other in combinations(tables, 2):
-        shared = sorted(set(one.scope) & set(other.scope))
-        if _differ(one, other, shared):
-            raise _sentence([one, other])
+    for first, second in combinations(tables, 2):
+        shared = sorted(set(first.scope) & set(second.scope))
+        if _differ(first, second, shared):
+            raise _sentence([first, second])
     releases.total()
     for shares in releases.tables:
         if not isinstance(shares.content, Counts):
@@ -40,17 +40,17 @@ def check_consistency(releases: Releases) -> None:
                     raise _sentence(two)
 
 
-def _differ(one: Released, other: Released, shared: Sequence[int]) -> bool:
-    sides = [table.codes[:, [table.scope.index(v) for v in shared]] for table in (one, other)]
-    of, many = group(np.vstack(sides))
+def _differ(first: Released, second: Released, shared: Sequence[int]) -> bool:
+    sides = [table.codes[:, [table.scope.index(v) for v in shared]] for table in (first, second)]
+    of, groups = group(np.vstack(sides))
     cut = len(sides[0])
-    a, b = _sums(one, of[:cut], many), _sums(other, of[cut:], many)
+    a, b = _sums(first, of[:cut], groups), _sums(second, of[cut:], groups)
     return bool((a[0] > b[1]).any() or (b[0] > a[1]).any())
 
 
-def _sums(table: Released, of: Ints, many: int) -> tuple[Ints, Ints]:
+def _sums(table: Released, of: Ints, groups: int) -> tuple[Ints, Ints]:
     assert isinstance(table.content, Counts)
-    lower, upper = np.zeros(many, dtype=np.int64), np.zeros(many, dtype=np.int64)
+    lower, upper = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
     free = table.content.upper == UNBOUNDED
     np.add.at(lower, of, table.content.lower)
     np.add.at(upper, of, np.where(free, 0, table.content.upper))
@@ -65,7 +65,7 @@ def contradiction(releases: Releases, target: Sequence[int]) -> InvalidInput:
     """
     left = list(releases.tables)
     for table in releases.tables:
-        others = [one for one in left if one is not table]
+        others = [kept for kept in left if kept is not table]
         if others and _contradictory(replace(releases, tables=tuple(others)), target):
             left = others
     return _sentence(left)

@@ -24,19 +24,19 @@ def decomposable(
     """The target's cells with their least and largest counts; None where the closed form does not apply."""
     if part.tree.cliques != (frozenset(target),) or not all(table.known_counts for table in part.tables):
         return None
-    found = acyclic(frozenset(table.scope) for table in part.tables)
-    if found is None:
+    junction_tree = acyclic(frozenset(table.scope) for table in part.tables)
+    if junction_tree is None:
         return None
     if codes is None:
         clique = clique_cells(target, releases.levels, part.tables)
         codes = clique.on(target)
     largest = np.full(len(codes), np.iinfo(np.int64).max)
     least = np.zeros(len(codes), dtype=np.int64)
-    for scope in found.cliques:
+    for scope in junction_tree.cliques:
         inside = _counts(releases, part.tables, scope, target, codes)
         largest, least = np.minimum(largest, inside), least + inside
-    for link in found.links:
-        least -= _counts(releases, part.tables, found.separator(link), target, codes)
+    for link in junction_tree.links:
+        least -= _counts(releases, part.tables, junction_tree.separator(link), target, codes)
     return codes, np.maximum(least, 0), largest
 
 

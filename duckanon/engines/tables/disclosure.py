@@ -53,10 +53,10 @@ def known_counts(
     least, largest = by_moves(releases, part, records, target, codes, counts, max(below - 1, width))
     lower, upper = np.zeros(len(codes), dtype=np.int64), np.full(len(codes), records.total)
     left = np.flatnonzero(~_is_open(counts, least, largest, below, width))
-    found = _bounds(releases, part, target, codes[left], records, time_limit) if len(left) else None
-    if found is not None:
-        lower[left], upper[left] = found.lower, found.upper
-        least[left], largest[left] = np.minimum(least[left], found.least), np.maximum(largest[left], found.largest)
+    bounds = _bounds(releases, part, target, codes[left], records, time_limit) if len(left) else None
+    if bounds is not None:
+        lower[left], upper[left] = bounds.lower, bounds.upper
+        least[left], largest[left] = np.minimum(least[left], bounds.least), np.maximum(largest[left], bounds.largest)
     free = _is_open(counts, least, largest, below, width)
     determined = ~free & (lower == upper)
     narrow = ~free & ~determined & (((lower >= 1) & (upper < below)) | (upper - lower < width))
@@ -86,10 +86,10 @@ def known_values(releases: Releases, records: Records, target: Sequence[int], co
     free[of[_added_by_moves(releases, part, records, target, others)]] = True
     left = np.flatnonzero(~free[of])
     if len(left):
-        found = _bounds(releases, part, target, others[left], records, time_limit)
-        if found is not None:
-            free[of[left[(found.least <= found.largest) & (found.largest > 0)]]] = True
-        may = left if found is None else left[found.upper > 0]
+        bounds = _bounds(releases, part, target, others[left], records, time_limit)
+        if bounds is not None:
+            free[of[left[(bounds.least <= bounds.largest) & (bounds.largest > 0)]]] = True
+        may = left if bounds is None else left[bounds.upper > 0]
         shut[of[may]] = False
     none = np.zeros(len(codes), dtype=bool)
     return Known(none, ~free & shut, ~free & ~shut)
@@ -97,7 +97,7 @@ def known_values(releases: Releases, records: Records, target: Sequence[int], co
 
 def _added_by_moves(releases: Releases, part: Part, records: Records, target: Sequence[int], codes: Ints) -> Bools:
     """To which cells without records moves from the true records add some."""
-    by = [[list(target).index(v) for v in one] for one in flips(frozenset(target), kept_margins(part))]
+    by = [[list(target).index(v) for v in flip] for flip in flips(frozenset(target), kept_margins(part))]
     cells = np.vstack([records.codes[:, list(target)], codes])
     sizes = np.concatenate([records.counts, np.zeros(len(codes), dtype=np.int64)])
     start = np.arange(len(records.codes), len(cells))

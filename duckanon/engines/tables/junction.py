@@ -37,7 +37,7 @@ def triangulate(levels: Sequence[int], hyperedges: Iterable[Variables]) -> tuple
     cliques: list[Variables] = []
     left = set(near)
     while left:
-        v = min(left, key=lambda one: _cost(one, near, left, levels))
+        v = min(left, key=lambda candidate: _cost(candidate, near, left, levels))
         around = near[v] & left
         for a, b in combinations(around, 2):
             near[a].add(b)
@@ -55,11 +55,11 @@ def _cost(v: int, near: dict[int, set[int]], left: set[int], levels: Sequence[in
 
 def maximal(sets: Iterable[Variables]) -> tuple[Variables, ...]:
     """Those that lie in no other, each once."""
-    found: list[Variables] = []
-    for one in sorted(set(sets), key=lambda each: (-len(each), sorted(each))):
-        if not any(one <= other for other in found):
-            found.append(one)
-    return tuple(found)
+    largest: list[Variables] = []
+    for candidate in sorted(set(sets), key=lambda variables: (-len(variables), sorted(variables))):
+        if not any(candidate <= other for other in largest):
+            largest.append(candidate)
+    return tuple(largest)
 
 
 def tree(cliques: tuple[Variables, ...]) -> JunctionTree:
@@ -86,12 +86,12 @@ def acyclic(hyperedges: Iterable[Variables]) -> JunctionTree | None:
     cliques = maximal(hyperedges)
     if not cliques:
         return None
-    found = tree(cliques)
+    junction_tree = tree(cliques)
     for v in frozenset[int]().union(*cliques):
-        separators = sum(v in found.separator(link) for link in found.links)
+        separators = sum(v in junction_tree.separator(link) for link in junction_tree.links)
         if separators != sum(v in clique for clique in cliques) - 1:
             return None
-    return found
+    return junction_tree
 
 
 def component(whole: JunctionTree, start: int, cut: Iterable[tuple[int, int]]) -> JunctionTree:

@@ -40,8 +40,8 @@ class _Group:
     def shift(self, size: tuple[int, ...]) -> int:
         """How far a vector of sums stands from the zero vector in the bits: with room for one addition each."""
         at = 0
-        for one, goal in zip(size, self.goal, strict=True):
-            at = at * (2 * goal + 1) + one
+        for part, goal in zip(size, self.goal, strict=True):
+            at = at * (2 * goal + 1) + part
         return at
 
     def mask(self) -> int:
@@ -55,12 +55,12 @@ class _Group:
 
 def _shifts(bits: int, step: int, times: int) -> int:
     """bits, moved by 0, step, ..., (times - 1) step, together."""
-    done, found = 1, bits
+    done, moved = 1, bits
     while done < times:
         more = min(done, times - done)
-        found |= found << (more * step)
+        moved |= moved << (more * step)
         done += more
-    return found
+    return moved
 
 
 def settle(system: System, lower: Ints, upper: Ints) -> Ints | None:
@@ -89,26 +89,26 @@ def _groups(system: System, lower: Ints, upper: Ints) -> Iterator[_Group]:
     free = lower < upper
     row_of = system.row_of_terms()
     live = free[system.column]
-    row, column, value = row_of[live], system.column[live], system.value[live]
+    row, column, coefficient = row_of[live], system.column[live], system.coefficient[live]
     size = system.rows + system.columns
     graph = coo_array((np.ones(len(row)), (row, system.rows + column)), shape=(size, size))
     _, part = connected_components(graph, directed=False)
     # What lower bounds take of each row already.
     goal = system.most - system.activity(lower)
     plain = (system.least == system.most) & (system.most < UNBOUNDED)
-    np.logical_and.at(plain, row, value > 0)
+    np.logical_and.at(plain, row, coefficient > 0)
     rows = np.unique(row)
-    many = np.bincount(part[rows], minlength=size)
+    equations = np.bincount(part[rows], minlength=size)
     bad = np.bincount(part[rows[~plain[rows]]], minlength=size)
-    for one in np.flatnonzero((many > 0) & (many <= _EQUATIONS) & (bad == 0)).tolist():
-        mine = rows[part[rows] == one]
-        terms = np.isin(row, mine)
+    for number in np.flatnonzero((equations > 0) & (equations <= _EQUATIONS) & (bad == 0)).tolist():
+        own_rows = rows[part[rows] == number]
+        terms = np.isin(row, own_rows)
         columns = np.unique(column[terms])
-        goals = tuple(goal[mine].tolist())
+        goals = tuple(goal[own_rows].tolist())
         if min(goals) < 0 or prod(2 * g + 1 for g in goals) * len(columns) > _WORK:
             continue
-        table = np.zeros((len(columns), len(mine)), dtype=np.int64)
-        table[np.searchsorted(columns, column[terms]), np.searchsorted(mine, row[terms])] = value[terms]
+        table = np.zeros((len(columns), len(own_rows)), dtype=np.int64)
+        table[np.searchsorted(columns, column[terms]), np.searchsorted(own_rows, row[terms])] = coefficient[terms]
         yield _Group(
             tuple(
                 _Item(int(j), tuple(sizes), int(upper[j] - lower[j]))
@@ -126,7 +126,7 @@ def _ends(group: _Group) -> list[tuple[int, int]] | None:
     def divide(begin: int, end: int, bits: int) -> bool:
         """`bits`: the sums of all items outside begin to end - 1."""
         if end - begin == 1:
-            ends[begin] = _values(group, group.items[begin], bits)
+            ends[begin] = _item_ends(group, group.items[begin], bits)
             return ends[begin] is not None
         middle = (begin + end) // 2
         for part, others in (((begin, middle), (middle, end)), ((middle, end), (begin, middle))):
@@ -137,7 +137,7 @@ def _ends(group: _Group) -> list[tuple[int, int]] | None:
                 return False
         return True
 
-    return [one for one in ends if one is not None] if divide(0, len(ends), 1) else None
+    return [item_ends for item_ends in ends if item_ends is not None] if divide(0, len(ends), 1) else None
 
 
 def _fits(group: _Group, item: _Item) -> int:
@@ -156,10 +156,10 @@ def _take_in(group: _Group, item: _Item, bits: int, mask: int) -> int:
     return bits
 
 
-def _values(group: _Group, item: _Item, others: int) -> tuple[int, int] | None:
+def _item_ends(group: _Group, item: _Item, others: int) -> tuple[int, int] | None:
     """The least and largest number of an item for which the others reach the rest of the goal."""
-    whole, one = group.shift(group.goal), group.shift(item.size)
+    whole, step = group.shift(group.goal), group.shift(item.size)
     octets = others.to_bytes(whole // 8 + 1, "little")
-    rests = (whole - k * one for k in range(_fits(group, item) + 1))
+    rests = (whole - k * step for k in range(_fits(group, item) + 1))
     fitting = [k for k, rest in enumerate(rests) if octets[rest // 8] >> rest % 8 & 1]
     return (fitting[0], fitting[-1]) if fitting else None

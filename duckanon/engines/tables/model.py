@@ -105,15 +105,15 @@ class Model:
             at = places(keys(codes[:, cells.clique.variables], sizes), keys(cells.clique.codes, sizes))
             if (counts[at < 0] > 0).any():
                 return None
-            found = np.zeros(len(cells.clique), dtype=np.int64)
-            np.add.at(found, at[at >= 0], counts[at >= 0])
-            x[cells.column] = found // cells.scale
-            if (x[cells.column] * cells.scale != found).any():
+            cell_counts = np.zeros(len(cells.clique), dtype=np.int64)
+            np.add.at(cell_counts, at[at >= 0], counts[at >= 0])
+            x[cells.column] = cell_counts // cells.scale
+            if (x[cells.column] * cells.scale != cell_counts).any():
                 return None
         for definition in self.definitions:
-            row, column, value = definition.terms
+            row, column, coefficient = definition.terms
             sums = np.zeros(len(definition.columns), dtype=np.int64)
-            np.add.at(sums, row, value * x[column])
+            np.add.at(sums, row, coefficient * x[column])
             x[definition.columns] = sums // definition.divisor
         return x if self.system.holds(x) else None
 
@@ -177,15 +177,17 @@ def _forbid_missing(builder: Builder, content: ExactShares, multipliers: Ints, a
     builder.add_rows([(row, multipliers[content.row[some]], content.reduced[some])], nothing, nothing)
 
 
-def _link(builder: Builder, one: Cells, other: Cells, separator: Sequence[int], levels: Sequence[int]) -> None:
+def _link(builder: Builder, first: Cells, second: Cells, separator: Sequence[int], levels: Sequence[int]) -> None:
     """Both cliques have the same counts of the separator."""
     sizes = [levels[v] for v in separator]
-    here, there = keys(one.clique.on(separator), sizes), keys(other.clique.on(separator), sizes)
+    here, there = keys(first.clique.on(separator), sizes), keys(second.clique.on(separator), sizes)
     listed, row = np.unique(np.concatenate([here, there]), return_inverse=True)
     row = row.reshape(-1).astype(np.int64)
     nothing = np.zeros(len(listed), dtype=np.int64)
     builder.add_rows(
-        [(row[: len(here)], one.column, one.scale), (row[len(here) :], other.column, -other.scale)], nothing, nothing
+        [(row[: len(here)], first.column, first.scale), (row[len(here) :], second.column, -second.scale)],
+        nothing,
+        nothing,
     )
 
 
@@ -216,18 +218,18 @@ def _add_exact(
     known = np.flatnonzero(content.reduced >= 0)
     new = np.full(len(content.row), -1, dtype=np.int64)
     new[known] = np.arange(len(known))
-    mine = new[at] >= 0
+    has_share = new[at] >= 0
     nothing = np.zeros(len(known), dtype=np.int64)
     shares = (new[known], multiplier[content.row[known]], -content.reduced[known])
-    builder.add_rows([(new[at][mine], column[mine], scale[mine]), shares], nothing, nothing)
-    records = home.counts_of(table.given, _given(table, content.row), levels)
+    builder.add_rows([(new[at][has_share], column[has_share], scale[has_share]), shares], nothing, nothing)
+    records = home.counts_of(table.given, _given_levels(table, content.row), levels)
     if not table.complete or len(known) < len(content.row):
         nothing = np.zeros(rows, dtype=np.int64)
         builder.add_rows([records, (np.arange(rows), multiplier, -content.whole)], nothing, nothing)
     return Definition(multiplier, records, content.whole)
 
 
-def _given(table: Released, row: Ints) -> Ints:
+def _given_levels(table: Released, row: Ints) -> Ints:
     """The levels of the given variables of each row."""
     first = np.zeros(int(row.max(initial=-1)) + 1, dtype=np.int64)
     first[row] = np.arange(len(row))
@@ -239,12 +241,12 @@ def _add_rounded(
 ) -> list[Definition]:
     """(2 q - 1) n_b <= 2 D n_ab <= (2 q + 1) n_b, less one unit where the end itself would be rounded elsewhere."""
     at, column, scale = cells
-    rows, many = int(content.row.max(initial=-1)) + 1, len(content.row)
-    each = builder.add_columns(many)
-    none = np.zeros(many, dtype=np.int64)
-    builder.add_rows([(at, column, scale), (np.arange(many), each, np.full(many, -1))], none, none)
+    rows, count = int(content.row.max(initial=-1)) + 1, len(content.row)
+    cell_columns = builder.add_columns(count)
+    none = np.zeros(count, dtype=np.int64)
+    builder.add_rows([(at, column, scale), (np.arange(count), cell_columns, np.full(count, -1))], none, none)
     total = builder.add_columns(rows, lower=1)
-    of, own, size = home.counts_of(table.given, _given(table, content.row), levels)
+    of, own, size = home.counts_of(table.given, _given_levels(table, content.row), levels)
     none = np.zeros(rows, dtype=np.int64)
     builder.add_rows([(of, own, size), (np.arange(rows), total, np.full(rows, -1))], none, none)
     known = np.flatnonzero(content.published >= 0)
@@ -255,10 +257,12 @@ def _add_rounded(
     free = np.full(len(known), UNBOUNDED)
     # From zero the lower end is none.
     low = np.where(q > 0, strict_low.astype(np.int64), -UNBOUNDED)
-    builder.add_rows([(row, each[known], twice), (row, of_row, -(2 * q - 1))], low, free)
-    builder.add_rows([(row, each[known], twice), (row, of_row, -(2 * q + 1))], -free, -strict_high.astype(np.int64))
-    ones = np.ones(max(many, rows), dtype=np.int64)
-    return [Definition(each, cells, ones[:many]), Definition(total, (of, own, size), ones[:rows])]
+    builder.add_rows([(row, cell_columns[known], twice), (row, of_row, -(2 * q - 1))], low, free)
+    builder.add_rows(
+        [(row, cell_columns[known], twice), (row, of_row, -(2 * q + 1))], -free, -strict_high.astype(np.int64)
+    )
+    ones = np.ones(max(count, rows), dtype=np.int64)
+    return [Definition(cell_columns, cells, ones[:count]), Definition(total, (of, own, size), ones[:rows])]
 
 
 def _target(builder: Builder, definitions: list[Definition], terms: Terms, count: int) -> tuple[Ints, Ints]:
@@ -278,12 +282,12 @@ def _target(builder: Builder, definitions: list[Definition], terms: Terms, count
         column[several], scale[several] = builder.add_columns(len(several)), 1
         new = np.full(count, -1, dtype=np.int64)
         new[several] = np.arange(len(several))
-        mine = new[at] >= 0
+        summed = new[at] >= 0
         nothing = np.zeros(len(several), dtype=np.int64)
-        ones = np.full(len(several), -1, dtype=np.int64)
-        of_new = (new[at][mine], own[mine], size[mine])
-        builder.add_rows([of_new, (new[several], column[several], ones)], nothing, nothing)
-        definitions.append(Definition(column[several], of_new, -ones))
+        minus = np.full(len(several), -1, dtype=np.int64)
+        of_new = (new[at][summed], own[summed], size[summed])
+        builder.add_rows([of_new, (new[several], column[several], minus)], nothing, nothing)
+        definitions.append(Definition(column[several], of_new, -minus))
     return column, scale
 
 

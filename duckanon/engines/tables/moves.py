@@ -29,12 +29,12 @@ _MOVES = 200
 def flips(target: Variables, kept: Iterable[Variables]) -> tuple[tuple[int, ...], ...]:
     """The smallest sets of target variables that no kept margin holds together."""
     edges = list(kept)
-    found: list[Variables] = []
+    smallest: list[Variables] = []
     for size in range(1, _WIDEST + 1):
-        for one in map(frozenset, combinations(sorted(target), size)):
-            if not any(one <= edge for edge in edges) and not any(other <= one for other in found):
-                found.append(one)
-    return tuple(tuple(sorted(one)) for one in found)
+        for flip in map(frozenset, combinations(sorted(target), size)):
+            if not any(flip <= edge for edge in edges) and not any(smaller <= flip for smaller in smallest):
+                smallest.append(flip)
+    return tuple(tuple(sorted(flip)) for flip in smallest)
 
 
 @inner
@@ -95,7 +95,7 @@ def _swings(
     step = np.zeros(len(sizes), dtype=np.int64)
     for i in range(len(start)):
         for direction in range(2):
-            sign, made = 2 * direction - 1, 0
+            sign, moves = 2 * direction - 1, 0
             for kind in range(len(begin) - 1):
                 first, last = begin[kind], begin[kind + 1]
                 own, size, stride = levels[i, first:last], sizes[first:last], strides[first:last]
@@ -103,16 +103,16 @@ def _swings(
                 for j in range(len(size)):
                     others *= size[j] - 1
                 for other in range(others):
-                    if swing[0, i] + swing[1, i] >= enough or made == _MOVES:
+                    if swing[0, i] + swing[1, i] >= enough or moves == _MOVES:
                         break
                     _steps(own, size, stride, other, step[first:last])
                     amount = _amount(table, start[i], step[first:last], sign)
                     if amount:
                         _move(table, start[i], step[first:last], sign * amount)
-                        done[made, 0], done[made, 1], done[made, 2] = kind, other, amount
-                        made += 1
+                        done[moves, 0], done[moves, 1], done[moves, 2] = kind, other, amount
+                        moves += 1
                         swing[direction, i] += amount
-            for k in range(made - 1, -1, -1):
+            for k in range(moves - 1, -1, -1):
                 first, last = begin[done[k, 0]], begin[done[k, 0] + 1]
                 _steps(levels[i, first:last], sizes[first:last], strides[first:last], done[k, 1], step[first:last])
                 _move(table, start[i], step[first:last], -sign * done[k, 2])
@@ -173,7 +173,7 @@ def _emptied(
     done = np.zeros((_MOVES, 4), dtype=np.int64)
     step = np.zeros(len(sizes), dtype=np.int64)
     for u in range(len(first) - 1):
-        made, left = 0, True
+        moves, left = 0, True
         for i in range(first[u], first[u + 1]):
             for kind in range(len(begin) - 1):
                 a, b = begin[kind], begin[kind + 1]
@@ -182,7 +182,7 @@ def _emptied(
                 for j in range(len(size)):
                     others *= size[j] - 1
                 for other in range(others):
-                    if table[start[i]] == 0 or made == _MOVES:
+                    if table[start[i]] == 0 or moves == _MOVES:
                         break
                     # A record must not come back into the union.
                     if joined[kind] >= 0 and inside[u, _level_after(own, size, other, joined[kind])]:
@@ -191,13 +191,13 @@ def _emptied(
                     amount = _amount(table, start[i], step[a:b], -1)
                     if amount:
                         _move(table, start[i], step[a:b], -amount)
-                        done[made, 0], done[made, 1], done[made, 2], done[made, 3] = kind, other, amount, i
-                        made += 1
+                        done[moves, 0], done[moves, 1], done[moves, 2], done[moves, 3] = kind, other, amount, i
+                        moves += 1
             if table[start[i]] > 0:
                 left = False
                 break
         empty[u] = 1 if left else 0
-        for k in range(made - 1, -1, -1):
+        for k in range(moves - 1, -1, -1):
             a, b, i = begin[done[k, 0]], begin[done[k, 0] + 1], done[k, 3]
             _steps(levels[i, a:b], sizes[a:b], strides[a:b], done[k, 1], step[a:b])
             _move(table, start[i], step[a:b], done[k, 2])
@@ -231,6 +231,6 @@ def emptied(
     strides = np.array([prod(levels[v + 1 :]) for v in flipped], dtype=np.int64)
     own = np.ascontiguousarray(codes[start][:, flipped])
     first = np.searchsorted(of, np.arange(len(inside) + 1)).astype(np.int64)
-    column = np.array([list(one).index(joined) if joined in one else -1 for one in by], dtype=np.int64)
-    found: Ints = _emptied(table, place[start], first, inside, own, begin, sizes, strides, column)
-    return found
+    column = np.array([list(columns).index(joined) if joined in columns else -1 for columns in by], dtype=np.int64)
+    empty: Ints = _emptied(table, place[start], first, inside, own, begin, sizes, strides, column)
+    return empty

@@ -58,11 +58,11 @@ class LinearProgram:
         row_of = system.row_of_terms()
         free = self._at[system.column] >= 0
         settled = np.zeros(system.rows, dtype=np.int64)
-        np.add.at(settled, row_of[~free], system.value[~free] * self._lower[system.column[~free]])
+        np.add.at(settled, row_of[~free], system.coefficient[~free] * self._lower[system.column[~free]])
         used = np.bincount(row_of[free], minlength=system.rows) > 0
         number = np.cumsum(used) - 1
         self._row, self._column = number[row_of[free]], self._at[system.column[free]]
-        self._value = system.value[free]
+        self._coefficient = system.coefficient[free]
         none_below, none_above = system.least[used] == -UNBOUNDED, system.most[used] == UNBOUNDED
         self._none_below, self._none_above = none_below, none_above
         self._least = np.where(none_below, 0, system.least[used] - settled[used])
@@ -81,7 +81,7 @@ class LinearProgram:
         begin = np.searchsorted(self._column[order], np.arange(len(self.free) + 1))
         program.a_matrix_.start_ = begin.astype(np.int32)
         program.a_matrix_.index_ = self._row[order].astype(np.int32)
-        program.a_matrix_.value_ = self._value[order].astype(float)
+        program.a_matrix_.value_ = self._coefficient[order].astype(float)
         return program
 
     def confine(self, lower: Ints, upper: Ints) -> None:
@@ -101,10 +101,10 @@ class LinearProgram:
         solve(self._highs)
         if self._highs.getModelStatus() != self._optimal:
             return None
-        found = self._highs.getSolution()
+        solution = self._highs.getSolution()
         x = self._lower.astype(float)
-        x[self.free] = np.array(found.col_value)
-        return Optimum(x, settled + self.proven(cost, np.array(found.row_dual)))
+        x[self.free] = np.array(solution.col_value)
+        return Optimum(x, settled + self.proven(cost, np.array(solution.row_dual)))
 
     def empty(self) -> bool:
         """Whether the last program had no solution, proven by its dual ray in whole numbers (Farkas' lemma)."""
@@ -125,21 +125,21 @@ class LinearProgram:
         y = np.rint(duals * _GRID).astype(np.int64)
         y[(y > 0) & self._none_below] = 0
         y[(y < 0) & self._none_above] = 0
-        products = np.abs(self._value).max(initial=0) * float(np.abs(y).max(initial=0))
-        if products * max(len(self._value), 1) >= _WORD:
+        products = np.abs(self._coefficient).max(initial=0) * float(np.abs(y).max(initial=0))
+        if products * max(len(self._coefficient), 1) >= _WORD:
             return -UNBOUNDED
         reduced = cost * _GRID
-        np.subtract.at(reduced, self._column, self._value * y[self._row])
+        np.subtract.at(reduced, self._column, self._coefficient * y[self._row])
         low, high = self._lower[self.free], self._upper[self.free]
-        value = _dot(y, np.where(y > 0, self._least, self._most)) + _dot(reduced, np.where(reduced > 0, low, high))
-        return -(-value // _GRID)
+        bound = _dot(y, np.where(y > 0, self._least, self._most)) + _dot(reduced, np.where(reduced > 0, low, high))
+        return -(-bound // _GRID)
 
 
-def _dot(one: Ints, other: Ints) -> int:
-    """One . other without overflow."""
-    if float(np.abs(one).astype(float) @ np.abs(other).astype(float)) < _WORD:
-        return int(one @ other)
-    return sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
+def _dot(first: Ints, second: Ints) -> int:
+    """The dot product, without overflow."""
+    if float(np.abs(first).astype(float) @ np.abs(second).astype(float)) < _WORD:
+        return int(first @ second)
+    return sum(a * b for a, b in zip(first.tolist(), second.tolist(), strict=True))
 
 
 class IntegerProgram:
@@ -168,9 +168,9 @@ class IntegerProgram:
         self._highs.changeColsCost(size, positions, cost)
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
         solve(self._highs)
-        values = np.array(self._highs.getSolution().col_value)
-        if len(values) != size or not np.isfinite(values).all():
+        solution = np.array(self._highs.getSolution().col_value)
+        if len(solution) != size or not np.isfinite(solution).all():
             return None
         x = relaxed._lower.astype(float)
-        x[relaxed.free] = values
+        x[relaxed.free] = solution
         return x

@@ -232,7 +232,7 @@ def shares(
     """
     cells, hidden = _listed(name, tuple(given) + tuple(variables), codes, values, suppressed)
     known = _known(name, values, hidden)
-    if any(not 0 <= value <= 1 for value in known):
+    if any(not 0 <= share <= 1 for share in known):
         raise InvalidInput(f"A share of the table {name} is below 0 or above 1.")
     row, rows = group(cells[:, : len(given)])
     closed = complete & (np.bincount(row[hidden], minlength=rows) == 0)
@@ -249,10 +249,10 @@ def _exact_shares(
 ) -> ExactShares:
     whole, total = [1] * rows, [Fraction(0)] * rows
     of = row[~hidden].tolist()
-    for r, value in zip(of, known, strict=True):
-        whole[r] = lcm(whole[r], value.denominator)
-        total[r] += value
-    if any(one > 1 or (ends and one != 1) for one, ends in zip(total, closed.tolist(), strict=True)):
+    for r, share in zip(of, known, strict=True):
+        whole[r] = lcm(whole[r], share.denominator)
+        total[r] += share
+    if any(row_total > 1 or (ends and row_total != 1) for row_total, ends in zip(total, closed.tolist(), strict=True)):
         raise InvalidInput(
             f"The shares of a row of the table {name} do not add up to 1: if they were rounded, say to how many "
             "digits, as in digits := 3."
@@ -262,7 +262,7 @@ def _exact_shares(
     if shown and 0 in known:
         raise InvalidInput(f"The table {name} lists a cell without records, and is said to list none.")
     reduced = np.full(len(row), -1, dtype=np.int64)
-    reduced[~hidden] = [int(value * whole[r]) for r, value in zip(of, known, strict=True)]
+    reduced[~hidden] = [int(share * whole[r]) for r, share in zip(of, known, strict=True)]
     return ExactShares(row, reduced, np.array(whole, dtype=np.int64))
 
 
@@ -272,8 +272,8 @@ def _rounded_shares(
     if not 0 <= digits <= 9:
         raise InvalidInput(f"The digits of the table {name} must be from 0 to 9.")
     if ties not in TIES:
-        raise InvalidInput("ties is one of " + ", ".join(f"'{one}'" for one in TIES) + ".")
-    scaled = [value * 10**digits for value in known]
+        raise InvalidInput("ties is one of " + ", ".join(f"'{rule}'" for rule in TIES) + ".")
+    scaled = [share * 10**digits for share in known]
     published = np.full(len(row), -1, dtype=np.int64)
     published[~hidden] = _whole(name, scaled, "shares have the digits that digits says")
     return RoundedShares(row, published, 10**digits, TIES.index(ties))
@@ -334,10 +334,10 @@ def _below_limit(name: str, values: npt.NDArray[np.integer]) -> Ints:
 def margin(table: Released, variables: tuple[int, ...]) -> Released:
     """The exact counts of fewer variables, from a table that knows its counts."""
     codes = table.codes[:, [table.scope.index(v) for v in variables]]
-    of, many = group(codes)
-    sums = np.zeros(many, dtype=np.int64)
+    of, groups = group(codes)
+    sums = np.zeros(groups, dtype=np.int64)
     assert isinstance(table.content, Counts)
     np.add.at(sums, of, table.content.lower)
-    first = np.zeros(many, dtype=np.int64)
+    first = np.zeros(groups, dtype=np.int64)
     first[of] = np.arange(len(of))
     return counts(table.name, variables, codes[first], sums)

@@ -151,12 +151,12 @@ class Search:
                 undone = [j for j, s in self._open(columns) if s == sign and self.lower[j] < self.upper[j]]
                 if not undone or self.left <= 0:
                     continue
-                found = relaxed.minimise(np.array(undone), sign, self.left)
-                if found is None:
+                optimum = relaxed.minimise(np.array(undone), sign, self.left)
+                if optimum is None:
                     if relaxed.empty():
                         raise NoSolutionError
                     return
-                self._try(found.x)
+                self._try(optimum.x)
                 closed += sum(not self._is_open(j, sign) for j in undone)
             if closed < 2 + len(columns) // 500:
                 return
@@ -166,10 +166,10 @@ class Search:
             if self.left <= 0:
                 return
             if self._is_open(column, sign) and self.lower[column] < self.upper[column]:
-                found = relaxed.minimise(np.array([column]), sign, self.left)
-                if found is not None:
-                    self._try(found.x)
-                    self._prove(column, sign, found.bound)
+                optimum = relaxed.minimise(np.array([column]), sign, self.left)
+                if optimum is not None:
+                    self._try(optimum.x)
+                    self._prove(column, sign, optimum.bound)
                 elif relaxed.empty():
                     raise NoSolutionError
 
@@ -224,14 +224,14 @@ class Search:
             self.witness(lower)
             return []
         relaxed.confine(lower, upper)
-        found = relaxed.minimise(np.array([column]), sign, self.left)
-        if found is None:
+        optimum = relaxed.minimise(np.array([column]), sign, self.left)
+        if optimum is None:
             if relaxed.empty():
                 return []
             return _halves(lower, upper, (lower + upper) / 2, box.bound)
-        self._try(found.x)
-        bound = max(box.bound, found.bound)
-        return [] if bound >= self._reached(column, sign) else _halves(lower, upper, found.x, bound)
+        self._try(optimum.x)
+        bound = max(box.bound, optimum.bound)
+        return [] if bound >= self._reached(column, sign) else _halves(lower, upper, optimum.x, bound)
 
 
 def _halves(lower: Ints, upper: Ints, x: Floats, bound: int) -> list[_Box]:

@@ -26,18 +26,18 @@ def single_conditional(
     if table is None or n[0] != n[1] or set(target) != set(table.scope):
         return None
     try:
-        found = _bounds(table, n[0])
+        bounds = _bounds(table, n[0])
     except Infeasible:
         raise NoSolutionError from None
-    if found is None:
+    if bounds is None:
         return None
     listed = table.codes[:, [table.scope.index(v) for v in target]]
     if codes is None:
-        some = found.upper > 0
-        return listed[some], found.lower[some], found.upper[some]
+        some = bounds.upper > 0
+        return listed[some], bounds.lower[some], bounds.upper[some]
     sizes = [releases.levels[v] for v in target]
     at = places(keys(codes, sizes), keys(listed, sizes))
-    return codes, np.where(at >= 0, found.lower[at], 0), np.where(at >= 0, found.upper[at], 0)
+    return codes, np.where(at >= 0, bounds.lower[at], 0), np.where(at >= 0, bounds.upper[at], 0)
 
 
 def _only(part: Part) -> Released | None:
@@ -48,8 +48,8 @@ def _only(part: Part) -> Released | None:
     table, content = tables[0], tables[0].content
     if isinstance(content, Counts) or not table.complete:
         return None
-    values = content.reduced if isinstance(content, ExactShares) else content.published
-    return None if (values < 0).any() else table
+    shares = content.reduced if isinstance(content, ExactShares) else content.published
+    return None if (shares < 0).any() else table
 
 
 def _bounds(table: Released, n: int) -> CellBounds | None:
@@ -62,11 +62,11 @@ def _bounds(table: Released, n: int) -> CellBounds | None:
         if isinstance(content, ExactShares):
             whole = content.whole[rows].tolist()
             shares = [Fraction(r, w) for r, w in zip(content.reduced[order].tolist(), whole, strict=True)]
-            found = exact_bounds(rows, shares, n)
+            bounds = exact_bounds(rows, shares, n)
         else:
             digits = len(str(content.scale)) - 1
-            found = rounded_bounds(rows, content.published[order], digits, n, TIES[content.ties], shown=table.shown)
+            bounds = rounded_bounds(rows, content.published[order], digits, n, TIES[content.ties], shown=table.shown)
     except InvalidInput:
         return None
     back = np.argsort(order)
-    return CellBounds(found.lower[back], found.upper[back], found.feasible[back])
+    return CellBounds(bounds.lower[back], bounds.upper[back], bounds.feasible[back])

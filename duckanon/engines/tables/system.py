@@ -21,13 +21,13 @@ _LARGEST = 2**61
 class System:
     """All whole x with lower <= x <= upper whose rows lie between their ends.
 
-    start: int64 of shape (rows + 1,), where each row's terms begin. column, value: int64 of shape (terms,).
+    start: int64 of shape (rows + 1,), where each row's terms begin. column, coefficient: int64 of shape (terms,).
     least, most: int64 of shape (rows,), -UNBOUNDED and UNBOUNDED for none. lower, upper: int64 of shape (columns,).
     """
 
     start: Ints
     column: Ints
-    value: Ints
+    coefficient: Ints
     least: Ints
     most: Ints
     lower: Ints
@@ -46,7 +46,7 @@ class System:
 
     def activity(self, x: Ints) -> Ints:
         """The value of each row."""
-        return _sums(self.value * x[self.column], self.start)
+        return _sums(self.coefficient * x[self.column], self.start)
 
     def holds(self, x: Ints) -> bool:
         """Whether x is a solution, in whole numbers."""
@@ -84,37 +84,39 @@ class Builder:
         return np.arange(self.columns - count, self.columns)
 
     def add_rows(self, parts: list[tuple[Ints, Ints, Ints]], least: Ints, most: Ints) -> None:
-        """New rows. parts: terms as (row from 0, column, value), each of shape (terms,); equal places add up."""
-        for row, column, value in parts:
-            self._terms.append((row + self.rows, column, np.broadcast_to(np.asarray(value, dtype=np.int64), len(row))))
+        """New rows. parts: terms as (row from 0, column, coefficient), each of shape (terms,); equal places add up."""
+        for row, column, coefficient in parts:
+            self._terms.append(
+                (row + self.rows, column, np.broadcast_to(np.asarray(coefficient, dtype=np.int64), len(row)))
+            )
         self._least.append(np.broadcast_to(least, len(least)))
         self._most.append(most)
         self.rows += len(least)
 
     def build(self, total: int) -> System:
         """The system, each column at most `total`. Raises InvalidInput where whole numbers would not fit 64 bits."""
-        row, column, value = (np.concatenate([term[k] for term in self._terms]) for k in range(3))
+        row, column, coefficient = (np.concatenate([term[k] for term in self._terms]) for k in range(3))
         order = np.lexsort((column, row))
-        row, column, value = row[order], column[order], value[order]
+        row, column, coefficient = row[order], column[order], coefficient[order]
         first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(column, prepend=-1) != 0))
-        value = np.add.reduceat(value, first) if len(first) else value
+        coefficient = np.add.reduceat(coefficient, first) if len(first) else coefficient
         row, column = row[first], column[first]
         start = np.searchsorted(row, np.arange(self.rows + 1))
         lower = np.concatenate(self._lower)
         upper = np.minimum(np.concatenate(self._upper), total)
-        reach = np.bincount(row, weights=np.abs(value).astype(float), minlength=self.rows) * float(max(total, 1))
+        reach = np.bincount(row, weights=np.abs(coefficient).astype(float), minlength=self.rows) * float(max(total, 1))
         if reach.max(initial=0) >= _LARGEST:
             raise InvalidInput(
                 "The number of records times the digits of the shares is too large for these tables together: bound "
                 "one table at a time, or give fewer digits."
             )
         least, most = np.concatenate(self._least), np.concatenate(self._most)
-        return System(start.astype(np.int64), column, value, least, most, lower, upper)
+        return System(start.astype(np.int64), column, coefficient, least, most, lower, upper)
 
 
 @compiled
 def _propagate(
-    start: Ints, column: Ints, value: Ints, least: Ints, most: Ints, lower: Ints, upper: Ints, sweeps: int
+    start: Ints, column: Ints, coefficient: Ints, least: Ints, most: Ints, lower: Ints, upper: Ints, sweeps: int
 ) -> bool:
     """Narrow lower and upper until nothing changes; whether no column is left without a value."""
     for _ in range(sweeps):
@@ -122,7 +124,7 @@ def _propagate(
         for r in range(len(least)):
             low = high = 0
             for k in range(start[r], start[r + 1]):
-                j, v = column[k], value[k]
+                j, v = column[k], coefficient[k]
                 if v > 0:
                     low += v * lower[j]
                     high += v * upper[j]
@@ -134,7 +136,7 @@ def _propagate(
             if low >= least[r] and high <= most[r]:
                 continue
             for k in range(start[r], start[r + 1]):
-                j, v = column[k], value[k]
+                j, v = column[k], coefficient[k]
                 size = abs(v)
                 # What the column's part may be beyond its least, and short of its most.
                 width = size * (upper[j] - lower[j])
@@ -171,5 +173,5 @@ def propagate(system: System, lower: Ints, upper: Ints) -> bool:
     Returns False if no solution is left.
     """
     return bool((lower <= upper).all()) and _propagate(
-        system.start, system.column, system.value, system.least, system.most, lower, upper, _SWEEPS
+        system.start, system.column, system.coefficient, system.least, system.most, lower, upper, _SWEEPS
     )

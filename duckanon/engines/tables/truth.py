@@ -44,14 +44,14 @@ def records(levels: Sequence[int], codes: npt.ArrayLike, counts: npt.ArrayLike |
     Raises InvalidInput for levels outside those given, negative counts, and for no record at all.
     """
     listed = np.asarray(codes, dtype=np.int64).reshape(-1, len(levels))
-    many = np.ones(len(listed), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
+    multiplicity = np.ones(len(listed), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
     if (listed < 0).any() or (listed >= np.array(levels)).any():
         raise InvalidInput("A record has a level outside the levels given.")
-    if (many < 0).any() or not many.sum():
+    if (multiplicity < 0).any() or not multiplicity.sum():
         raise InvalidInput("There must be records, and no count below zero.")
-    cells, of = np.unique(listed[many > 0], axis=0, return_inverse=True)
+    cells, of = np.unique(listed[multiplicity > 0], axis=0, return_inverse=True)
     sums = np.zeros(len(cells), dtype=np.int64)
-    np.add.at(sums, of.reshape(-1), many[many > 0])
+    np.add.at(sums, of.reshape(-1), multiplicity[multiplicity > 0])
     return Records(tuple(levels), cells, sums)
 
 
@@ -62,27 +62,27 @@ def agrees(table: Released, truth: Records) -> bool:
     at = places(keys(cells, sizes), keys(table.codes, sizes))
     if table.complete and (at < 0).any():
         return False
-    found = np.zeros(len(table.codes), dtype=np.int64)
-    found[at[at >= 0]] = counts[at >= 0]
-    if table.shown and not found.all():
+    true_counts = np.zeros(len(table.codes), dtype=np.int64)
+    true_counts[at[at >= 0]] = counts[at >= 0]
+    if table.shown and not true_counts.all():
         return False
     if isinstance(table.content, Counts):
-        return bool(((table.content.lower <= found) & (found <= table.content.upper)).all())
-    given = [truth.levels[v] for v in table.given]
+        return bool(((table.content.lower <= true_counts) & (true_counts <= table.content.upper)).all())
+    given_levels = [truth.levels[v] for v in table.given]
     rows, of_row = truth.margin(table.given)
-    at = places(keys(table.codes[:, : len(table.given)], given), keys(rows, given))
+    at = places(keys(table.codes[:, : len(table.given)], given_levels), keys(rows, given_levels))
     if (at < 0).any():
         return False
-    return bool(_right(table.content, found, of_row[at]).all())
+    return bool(_right(table.content, true_counts, of_row[at]).all())
 
 
-def _right(content: ExactShares | RoundedShares, found: Ints, row: Ints) -> Bools:
-    """Whether each share is that of `found` records among those of its row."""
+def _right(content: ExactShares | RoundedShares, counts: Ints, row: Ints) -> Bools:
+    """Whether each share is that of so many records among those of its row."""
     if isinstance(content, ExactShares):
-        same = found * content.whole[content.row] == content.reduced * row
+        same = counts * content.whole[content.row] == content.reduced * row
         return np.asarray(same | (content.reduced < 0))
     q = content.published
-    away = 2 * content.scale * found - 2 * q * row
+    away = 2 * content.scale * counts - 2 * q * row
     half = np.where(content.ties in (1, 4), q >= 0, (content.ties == 2) & (q % 2 == 1))
     high = np.where(half, away < row, away <= row)
     strict = (content.ties >= 3) | ((content.ties == 2) & (q % 2 == 1))

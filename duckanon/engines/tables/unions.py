@@ -39,24 +39,24 @@ class Row:
     """One combination of levels of the target variables but the joined one, and its cells of few units.
 
     cell: these levels. units: of each level of the joined variable with few units, who they are, as bits of a whole
-    number. counts: of each of these levels, how many records. many: levels of more units. size: how many levels the
+    number. counts: of each of these levels, how many records. larger: levels of more units. size: how many levels the
     joined variable has.
     """
 
     cell: tuple[int, ...]
     units: Mapping[int, int]
     counts: Mapping[int, int]
-    many: tuple[int, ...]
+    larger: tuple[int, ...]
     size: int
 
     @property
     def levels(self) -> tuple[int, ...]:
         """The levels that a union of few units may join."""
-        return tuple(sorted(set(range(self.size)).difference(self.many)))
+        return tuple(sorted(set(range(self.size)).difference(self.larger)))
 
     def at_risk(self, below: int) -> bool:
         """Whether some union of several levels, and not of all, has few units."""
-        joinable = self.size - len(self.many)
+        joinable = self.size - len(self.larger)
         if joinable < 2 or self.size < 3:
             return False
         if joinable > len(self.units):
@@ -69,7 +69,7 @@ class Row:
 class _Family:
     """All unions of some levels of a row, by the bits of their numbers. open: those proven not to be disclosed.
 
-    width: how far apart possible counts must be. asked: how many were bounded by programs.
+    width: how far apart possible counts must be. bounded: how many by programs.
     """
 
     row: Row
@@ -77,16 +77,16 @@ class _Family:
     counts: Ints
     open: Bools
     width: int
-    asked: int = field(default=0)
+    bounded: int = field(default=0)
 
     @staticmethod
     def of(row: Row, levels: tuple[int, ...], whole: bool, below: int, width: int) -> _Family:
         """whole: whether these are all levels that may hold a record."""
         who, counts = [0], np.zeros(1, dtype=np.int64)
         for level in levels:
-            who += [one | row.units.get(level, 0) for one in who]
+            who += [members | row.units.get(level, 0) for members in who]
             counts = np.concatenate([counts, counts + row.counts.get(level, 0)])
-        units = np.array([one.bit_count() for one in who])
+        units = np.array([members.bit_count() for members in who])
         several = np.array([at.bit_count() > 1 for at in range(len(who))])
         several[-1] &= not whole
         return _Family(row, levels, counts, ~(several & (units > 0) & (units < below)), width)
@@ -135,11 +135,11 @@ def known_unions(
     none = np.zeros(len(rows), dtype=bool)
     if any(table.known_counts and set(target) <= set(table.scope) for table in releases.tables):
         return Known(~none, none, none)
-    one = _Unions(releases, records, tuple(target), joined, below, width, monotonic() + within(time_limit))
+    unions = _Unions(releases, records, tuple(target), joined, below, width, monotonic() + within(time_limit))
     kinds = np.full(len(rows), "open", dtype=object)
     # Unions that can be empty hold as many records as the smallest of their cells at least: that may be too few.
-    left = np.flatnonzero(~one.emptied(rows) if width == 1 else np.ones(len(rows), dtype=bool))
-    for at, kind in zip(left.tolist(), one.settled([rows[at] for at in left.tolist()]), strict=True):
+    left = np.flatnonzero(~unions.emptied(rows) if width == 1 else np.ones(len(rows), dtype=bool))
+    for at, kind in zip(left.tolist(), unions.settled([rows[at] for at in left.tolist()]), strict=True):
         kinds[at] = kind
     return Known(kinds == "determined", kinds == "narrow", kinds == "unproven")
 
@@ -173,14 +173,14 @@ class _Unions:
         few = [(at, self._codes(row, level)) for at, row in enumerate(rows) for level in row.units]
         codes = np.array([code for _, code in few], dtype=np.int64)
         inside = [whole.index(v) for v in self.target]
-        found = places(keys(cells[:, inside], levels), keys(codes, levels))
-        start = np.flatnonzero(found >= 0)
-        of = np.array([at for at, _ in few], dtype=np.int64)[found[start]]
+        positions = places(keys(cells[:, inside], levels), keys(codes, levels))
+        start = np.flatnonzero(positions >= 0)
+        of = np.array([at for at, _ in few], dtype=np.int64)[positions[start]]
         order = np.argsort(of, kind="stable")
         joins = np.ones((len(rows), self.releases.levels[self.joined]), dtype=np.int8)
         for at, row in enumerate(rows):
-            joins[at, list(row.many)] = 0
-        by = [[whole.index(v) for v in one] for one in flips(frozenset(self.target), kept_margins(part))]
+            joins[at, list(row.larger)] = 0
+        by = [[whole.index(v) for v in flip] for flip in flips(frozenset(self.target), kept_margins(part))]
         every = [self.releases.levels[v] for v in whole]
         moved = emptied(cells, sizes, every, (of[order], start[order]), joins, whole.index(self.joined), by)
         return np.asarray(moved > 0)
@@ -196,18 +196,18 @@ class _Unions:
         singles = self._bounds([(rows[at], (level,)) for at in left for level in rows[at].levels])
         begin = 0
         for at in left:
-            each = slice(begin, begin + len(rows[at].levels))
-            begin = each.stop
-            family = None if singles is None else self._family(rows[at], singles.upper[each], singles.largest[each])
+            span = slice(begin, begin + len(rows[at].levels))
+            begin = span.stop
+            family = None if singles is None else self._family(rows[at], singles.upper[span], singles.largest[span])
             if family is None:
                 kinds[at] = "unproven"
             else:
                 families[at] = family
         while families:
             check()
-            found = self._round(families)
-            kinds |= found
-            families = {at: one for at, one in families.items() if at not in found}
+            settled = self._round(families)
+            kinds |= settled
+            families = {at: family for at, family in families.items() if at not in settled}
         return [kinds[at] for at in range(len(rows))]
 
     def _family(self, row: Row, upper: Ints, largest: Ints) -> _Family | None:
@@ -221,25 +221,25 @@ class _Unions:
         levels = tuple(np.array(row.levels)[some].tolist())
         if len(levels) > _MOST_LEVELS:
             return None
-        return _Family.of(row, levels, not row.many and bool((some == possible).all()), self.below, self.width)
+        return _Family.of(row, levels, not row.larger and bool((some == possible).all()), self.below, self.width)
 
     def _round(self, families: dict[int, _Family]) -> dict[int, str]:
         """Bound some unions of each family; the kinds of those that are settled."""
-        asked = [(at, union) for at, family in families.items() for union in family.next()]
-        bounds = self._bounds([(families[at].row, families[at].members(union)) for at, union in asked])
+        pending = [(at, union) for at, family in families.items() for union in family.next()]
+        bounds = self._bounds([(families[at].row, families[at].members(union)) for at, union in pending])
         if bounds is None:
             return dict.fromkeys(families, "unproven")
         kinds: dict[int, str] = {}
-        for i, (at, union) in enumerate(asked):
-            one = families[at]
-            one.asked += 1
-            if at in kinds or one.take(union, int(bounds.least[i]), int(bounds.largest[i]), self.below):
+        for i, (at, union) in enumerate(pending):
+            family = families[at]
+            family.bounded += 1
+            if at in kinds or family.take(union, int(bounds.least[i]), int(bounds.largest[i]), self.below):
                 continue
             kinds[at] = self._kind(int(bounds.lower[i]), int(bounds.upper[i]))
-        for at, one in families.items():
-            if at not in kinds and one.open.all():
+        for at, family in families.items():
+            if at not in kinds and family.open.all():
                 kinds[at] = "open"
-            elif at not in kinds and one.asked >= _MOST_ASKED:
+            elif at not in kinds and family.bounded >= _MOST_ASKED:
                 kinds[at] = "unproven"
         return kinds
 
@@ -249,15 +249,15 @@ class _Unions:
         narrow = (lower >= 1 and upper < self.below) or upper - lower < self.width
         return "narrow" if narrow else "unproven"
 
-    def _bounds(self, asked: Sequence[tuple[Row, tuple[int, ...]]]) -> TargetBounds | None:
+    def _bounds(self, listed_unions: Sequence[tuple[Row, tuple[int, ...]]]) -> TargetBounds | None:
         """Bounds of unions of a row's levels; None where the cross-classification is too large."""
-        if not asked:
+        if not listed_unions:
             none = np.zeros(0, dtype=np.int64)
             return TargetBounds(none, none, none, none, none)
-        listed = [self._codes(row, level) for row, levels in asked for level in levels]
+        listed = [self._codes(row, level) for row, levels in listed_unions for level in levels]
         codes, cell = np.unique(np.array(listed, dtype=np.int64), axis=0, return_inverse=True)
-        union = np.repeat(np.arange(len(asked)), [len(levels) for _, levels in asked])
-        unions = Unions(union, cell.reshape(-1).astype(np.int64), len(asked))
+        union = np.repeat(np.arange(len(listed_unions)), [len(levels) for _, levels in listed_unions])
+        unions = Unions(union, cell.reshape(-1).astype(np.int64), len(listed_unions))
         seconds = max(self.until - monotonic(), 0.0)
         try:
             return by_programs(self.releases, self._part, self.target, codes, seconds, self.records, unions=unions)
