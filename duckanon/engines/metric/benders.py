@@ -118,7 +118,7 @@ class _Sub:
         if lacking is None:
             return None, None
         fixed = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)])
-        if lacking.value > _SHORT:
+        if lacking.objective > _SHORT:
             # A dual ray: duals . (fixed - outer u) <= 0 for every u with a solution.
             ray = lacking.duals / np.abs(lacking.duals).max()
             return _Cut(self._outer.T @ ray, float(ray @ fixed), part, False, ray[self._ratios :]), None
@@ -202,7 +202,7 @@ def _joined(scaled: Scaled, boundary: Ints, point: Floats, internal: Sequence[tu
     u[boundary] = point.reshape(-1, u.shape[1])
     for sub, optimum in internal:
         u[sub.inside] = optimum.x.reshape(-1, u.shape[1])
-    loss = float(scaled.cost[boundary].ravel() @ point) + sum(optimum.value for _, optimum in internal)
+    loss = float(scaled.cost[boundary].ravel() @ point) + sum(optimum.objective for _, optimum in internal)
     return _Mechanism(u, point, loss)
 
 

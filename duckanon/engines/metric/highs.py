@@ -26,11 +26,11 @@ _ATTEMPTS: tuple[dict[str, Any], ...] = ({}, {"presolve": "choose"}, _COARSE, {*
 
 @dataclass(frozen=True)
 class Optimum:
-    """x: shape (columns,). duals: shape (rows,), of the rows' right sides."""
+    """x: shape (columns,). duals: shape (rows,), of the rows' right sides. objective: the least cost."""
 
     x: Floats
     duals: Floats
-    value: float
+    objective: float
 
 
 class Model:

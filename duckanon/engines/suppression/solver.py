@@ -27,7 +27,7 @@ _LARGEST = 20
 
 @dataclass(frozen=True)
 class Optimum:
-    """x: shape (columns,). duals: shape (rows,)."""
+    """x: shape (columns,). duals: shape (rows,). objective: the least cost."""
 
     x: Floats
     duals: Floats
