@@ -92,6 +92,11 @@ class ByKeys(Plan):
         return filtered(self._context, self._table, self._asked_keys, list(self._found.filter))
 
     @property
+    def _of_cells(self) -> frozenset[Expr]:
+        """Without those that say which of the answer's cells are meant: it has the others, too."""
+        return self._found.filter.difference(self._where.on_keys)
+
+    @property
     def _asked_keys(self) -> list[Key]:
         """Those that are shown, and those of all conditions, which say what is added up."""
         asked = [

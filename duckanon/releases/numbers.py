@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 from duckanon.accounting import written as amount
@@ -32,7 +32,8 @@ from duckanon.rewrite.algebra.bounds import (
 from duckanon.rewrite.algebra.constants import NUMBER, ZONED, in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import part_of_time, written
-from duckanon.rewrite.algebra.ranges import Range
+from duckanon.rewrite.algebra.nullability import present_columns
+from duckanon.rewrite.algebra.ranges import Range, ranges
 from duckanon.rewrite.algebra.scalars import Scalar, builtin
 from duckanon.rewrite.recognize.measures import WHOLE
 
@@ -48,6 +49,8 @@ _NOT_BOUNDED = (
     "What is computed within each unit here has no bounds that follow from the policy, so one unit could change its "
     "sum without limit: use columns with bounds, sums and differences of them, or counts."
 )
+# A value so near to the middle between two steps may be rounded to either, as floats are.
+_NEAR = Fraction(1, 1000)
 # Types of moments: the step in which they are counted from 1970 on, and how.
 _MOMENTS = {
     "DATE": (timedelta(days=1), "CAST({} - DATE '1970-01-01' AS BIGINT)"),
@@ -99,11 +102,29 @@ def is_number(kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The declared bounds of a column, with the step that holds: as fractions, of dates in days."""
+    """The bounds of a column, with the step that holds: as fractions, of dates in days."""
 
     low: Fraction
     high: Fraction
     step: Fraction
+
+    def met(self, asked: Range[Any], fewest: int) -> Bounds:
+        """Those of the values that lie in a range: of the same steps, those to which such values are rounded.
+
+        fewest: how many steps lie between them at least. What lies beyond the declared bounds stays the outermost.
+        """
+        last = ceil((self.high - self.low) / self.step)
+        places = [None if end is None else (end - self.low) / self.step for end in (asked.low, asked.high)]
+        half = Fraction(1, 2) + _NEAR
+        rounded: Range[Fraction] = Range(
+            None if places[0] is None else Fraction(ceil(places[0] - half)),
+            None if places[1] is None else Fraction(floor(places[1] + half)),
+        )
+        low, high = (int(end) for end in rounded.within(Fraction(0), Fraction(last)))
+        if high - low < fewest:
+            low = max(0, high - fewest)
+            high = low + fewest
+        return Bounds(self.low + low * self.step, self.high if high == last else self.low + high * self.step, self.step)
 
 
 @dataclass(frozen=True)
@@ -128,8 +149,11 @@ class Columns:
             raise NotOffered(f"There is no column {column}.")
         return name
 
-    def bounds(self, column: str) -> Bounds:
-        """Raises NotOffered where none are declared that a sum can have."""
+    def bounds(self, column: str, fewest: int = 0) -> Bounds:
+        """Those of the records that are asked for, with so many steps at least.
+
+        Raises NotOffered where none are declared that a sum can have.
+        """
         kind = self.types.get(fold(column), "")
         if not is_number(kind):
             raise NotOffered("Sums and means are told of columns of numbers, quantiles of dates and times too.")
@@ -139,7 +163,9 @@ class Columns:
         low, high, *steps = map(Fraction, declared)
         if max(-low, high) > LARGEST_BOUND:
             raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
-        return Bounds(low, high, steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS)
+        bounds = Bounds(low, high, steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS)
+        asked = self.ranges.get(fold(column))
+        return bounds if asked is None else bounds.met(asked, fewest)
 
     def _unbounded(self, column: str, ends: str) -> NotOffered:
         """That nothing bounds a column. ends: an example of bounds."""
@@ -151,12 +177,20 @@ class Columns:
     def _declared(self, column: str) -> tuple[str, ...] | None:
         return {fold(name): bound for name, bound in self.protected.policy.bounds.items()}.get(fold(column))
 
-    def number(self, column: str, most: int) -> Number:
-        """A column in at most so many steps. Raises NotOffered."""
-        of = self.bounds(column)
-        step = of.step * ceil((of.high - of.low) / of.step / most)
+    def number(self, column: str, most: int, fewest: int = 1) -> Number:
+        """A column in so many steps, at most and at least. Raises NotOffered."""
+        of = self.bounds(column, fewest)
+        step = of.step * max(1, ceil((of.high - of.low) / of.step / most))
         kind = self.types.get(fold(column), "")
         return Number(self.name(column), str(of.low), str(step), ceil((of.high - of.low) / step), kind)
+
+    def meeting(self, conditions: Iterable[Expr]) -> Columns:
+        """The columns of those records alone that meet conditions, as far as the text says what that means."""
+        asked = dict(self.ranges)
+        for name, each in ranges(conditions, self.types, self.today).items():
+            asked[name] = asked.get(name, Range()).met(each)
+        present = frozenset(column.name for column in present_columns(conditions))
+        return replace(self, present=self.present | present, ranges=asked)
 
     # --- what expressions are made of ---------------------------------------------------------------------------------
 
@@ -172,7 +206,7 @@ class Columns:
             return Bounded(0, 1, Fraction(1), f"(CASE WHEN {name} THEN {whole(1)} WHEN NOT {name} THEN {whole(0)} END)")
         if kind in _MOMENTS:
             return self._moment(self.name(column.name), kind)
-        number = self._narrowed(self.number(self.name(column.name), LARGEST_BOUND))
+        number = self.number(self.name(column.name), LARGEST_BOUND, fewest=0)
         low, step = Fraction(number.low), Fraction(number.step)
         if max(-low, number.high) / step > LARGEST_BOUND:
             raise NotBounded(f"{number.column} has more than 10^15 steps")
@@ -189,14 +223,6 @@ class Columns:
             int(decimal[1]) if decimal else 0 if kind in WHOLE else None,
             rounding(number, kind),
         )
-
-    def _narrowed(self, number: Number) -> Number:
-        """A column's values without those that no record has that is asked for."""
-        asked = self.ranges.get(fold(number.column))
-        if asked is None or rounding(number, number.type):
-            return number
-        low, high = asked.within(Fraction(number.low), number.high)
-        return replace(number, low=str(low), steps=int((high - low) / Fraction(number.step)))
 
     def is_exact(self, column: str) -> bool:
         """Whether all values are known that lie between a column's bounds: of dates, whole numbers and decimals."""
@@ -225,6 +251,12 @@ class Columns:
         return Bounded(
             low, high, Fraction(1), f"(CASE WHEN {name} IS NOT NULL THEN {sql.format(clamped)} END)", kind=kind
         )
+
+    def has_bounds(self, column: Column) -> bool:
+        kind = self.types.get(fold(column.name), "")
+        if kind in ("DATE", "TIMESTAMP"):
+            return self.protected.policy.moments(column.name) is not None
+        return kind == "BOOLEAN" or self._declared(column.name) is not None
 
     def length(self, name: str, column: Column) -> Bounded:
         """The length of a text, of which the column's bounds are. Raises NotOffered and NotBounded."""

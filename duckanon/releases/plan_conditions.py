@@ -237,9 +237,13 @@ class PlannedConditions(PlannedKeys):
     def _quantities(self) -> dict[Expr, Quantity]:
         """What statistics of numbers are of."""
         asked = [statistic for statistic in self._statistics if statistic.name in (*SUMMED, COVARIANCE, "quantile")]
-        operands = [(one, of) for one in asked for of in (one.operand, one.other) if of is not None]
-        read = {one: ranked if one.name == "quantile" else quantity for one, _ in operands}
-        return {of: self._made(one, of, partial(read[one], self._numbers, of, self._shown(of))) for one, of in operands}
+        found = {}
+        for statistic in asked:
+            read = ranked if statistic.name == "quantile" else quantity
+            for of in (statistic.operand, statistic.other):
+                if of is not None:
+                    found[of] = self._made(statistic, of, partial(read, self._columns_of(of), of, self._shown(of)))
+        return found
 
     @cached_property
     def _products(self) -> dict[tuple[Expr, Expr], CentredProduct]:
@@ -248,14 +252,29 @@ class PlannedConditions(PlannedKeys):
         for statistic in self._statistics:
             if statistic.name == COVARIANCE and statistic.operand is not None and statistic.other is not None:
                 shown = self._shown(statistic.operand), self._shown(statistic.other)
-                made = partial(product, self._numbers, statistic.operand, statistic.other, shown)
+                columns = self._columns_of(statistic.operand, statistic.other)
+                made = partial(product, columns, statistic.operand, statistic.other, shown)
                 found[statistic.operand, statistic.other] = self._made(statistic, statistic.operand, made)
         return found
 
-    @cached_property
-    def _numbers(self) -> Columns:
-        """What is known of the columns of which numbers are computed."""
-        return Columns(self._protected, self._types, self._context.today)
+    def _columns_of(self, *operands: Expr) -> Columns:
+        """What is known of the columns of which numbers are computed, in the records whose numbers these are.
+
+        They meet the conditions that all statistics of such an operand have. Of others, whose numbers are told by no
+        row, what is added up is clamped to the same bounds.
+        """
+        wheres = [
+            self._of_records(statistic.where)
+            for statistic in self._statistics
+            if {statistic.operand, statistic.other}.intersection(operands)
+        ]
+        columns = Columns(self._protected, self._types, self._context.today)
+        return columns.meeting(self._of_cells | frozenset.intersection(*wheres))
+
+    @property
+    def _of_cells(self) -> frozenset[Expr]:
+        """The conditions that all records meet which are in the answer's cells."""
+        return self._found.filter | self._common
 
     @property
     def _measured_quantities(self) -> list[Quantity]:

@@ -47,7 +47,6 @@ from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
 from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.possible_values import or_null, possible_values
-from duckanon.rewrite.algebra.ranges import ranges
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.normalize.grouped import Grouped
@@ -202,8 +201,8 @@ class PlannedKeys:
     def _bounded(self) -> Columns:
         """The columns of the records that WHERE leaves, with their bounds."""
         present = frozenset(column.name for column in self._present)
-        asked = ranges(self._found.filter, self._types, self._context.today)
-        return Columns(self._protected, self._types, self._context.today, present, asked)
+        columns = Columns(self._protected, self._types, self._context.today, present)
+        return columns.meeting(self._found.filter)
 
     @property
     def _present(self) -> frozenset[Column]:

@@ -24,7 +24,7 @@ from duckanon.units.lifting import lifted
 from duckanon.units.relation import Joined, Part, Shown
 from duckanon.units.scope import NotLocal, Scope
 from duckanon.units.unions import output_names, united
-from duckanon.units.values import computed
+from duckanon.units.values import computed, meeting
 from duckanon.units.windows import Windows, as_first_rows, first_rows, numbered
 
 Over = Callable[[Expr], Expr]
@@ -133,7 +133,8 @@ class Builder:
         shown = tuple(Shown(field, quoted([field])) for field in made.fields)
         tests = tuple(sorted(self.scope.written(condition, made.fields) for condition in where))
         rows = Joined((Part(made.relation, unit=made.shows_unit),), tests, shown)
-        windows = Windows(self.scope, replace(made, relation=rows))
+        fields = meeting(self.scope, made.fields, where)
+        windows = Windows(self.scope, replace(made, relation=rows, fields=fields))
         computed = [(name, windows.over(expression)) for name, expression in outputs]
         kept = [windows.over(condition) for condition in qualify]
         return self._projected(numbered(windows.made(), kept), kept, computed)
@@ -142,6 +143,7 @@ class Builder:
         self, made: Made, where: Sequence[Expr], outputs: Sequence[tuple[str, Expr]]
     ) -> tuple[Made, dict[str, str]]:
         """The rows that meet conditions, with columns that are computed of each. outputs: by their names."""
+        made = replace(made, fields=meeting(self.scope, made.fields, where))
         # Columns that fix the unit stay, though nobody asks for them.
         fields = {name: made.fields[name] for names in made.fixes.values() for name in names}
         shown = {name: Shown(name, quoted([name])) for name in fields}
@@ -193,6 +195,7 @@ class Builder:
             raise AcrossUnits(
                 {key: self._field(key, made) for key in keys}, [over(output.expr) for output in block.outputs]
             )
+        made = replace(made, fields=meeting(self.scope, made.fields, where))
         groups = Groups(self.scope, made)
         names = frozenset(groups.key(key) for key in keys)
         outputs = [(output.name, groups.over(over(output.expr))) for output in block.outputs]

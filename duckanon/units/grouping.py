@@ -30,7 +30,7 @@ from duckanon.rewrite.algebra.possible_values import or_null
 from duckanon.units.fields import Bounds, Field, Made
 from duckanon.units.relation import Grouped, Joined, Part, Shown
 from duckanon.units.scope import NotLocal, Scope
-from duckanon.units.values import computed
+from duckanon.units.values import computed, meeting
 
 # Sums of these could leave the widest type.
 _TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
@@ -106,11 +106,11 @@ class Groups:
         return into(expr)
 
     def _aggregate(self, call: Aggregate) -> None:
-        relation = self._made
+        relation = replace(self._made, fields=meeting(self._scope, self._made.fields, call.where))
         if any(self._scope.is_enum(relation.fields.get(column.name)) for column in _columns(call.order)):
             raise NotLocal("An ENUM is ordered by its list of values, which is not followed: order by another column.")
         of = relation.fields[call.operands[0].name] if call.operands and isinstance(call.operands[0], Column) else None
-        of = of or self._computed(call)
+        of = of or self._computed(call, relation.fields)
         bounds = None if of is None else self._scope.bounds(of)
         found = aggregated(call, relation.types, self._scope.today, relation.rows, bounds)
         name = self._scope.new_name(call.name)
@@ -131,12 +131,12 @@ class Groups:
             self.fields[name] = replace(self.fields[name], listed=listed, never_null=never_null, unit=of.unit)
         self._columns[call] = Column(SOMEWHERE, name)
 
-    def _computed(self, call: Aggregate) -> Field | None:
-        """What is known of what an aggregate is of, where that is computed."""
+    def _computed(self, call: Aggregate, fields: Mapping[str, Field]) -> Field | None:
+        """What is known of what an aggregate is of, where that is computed. fields: of the rows that it is of."""
         if not call.operands:
             return None
         kind = scalar(call.operands[0], self._made.types, self._scope.today)[1]
-        return computed(self._scope, call.operands[0], self._made.fields, kind)
+        return computed(self._scope, call.operands[0], fields, kind)
 
     def relation(self, where: Sequence[Expr]) -> Grouped:
         """The groups of the rows that meet conditions."""

@@ -35,7 +35,7 @@ from duckanon.units.fields import Field, Fixes, Made
 from duckanon.units.relation import Cut, Joined, Part, Shown
 from duckanon.units.scope import NotLocal, NotToldApart
 from duckanon.units.subqueries import Subqueries
-from duckanon.units.values import computed
+from duckanon.units.values import computed, meeting
 from duckanon.units.windows import numbered
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ class Join:
                 )
                 relation = Joined((Part(made.relation, unit=made.shows_unit),), tests, _columns(made.fields))
                 made = numbered(replace(made, relation=relation), map(self._scope.over, own))
+                made = replace(made, fields=self._meeting(own, made.fields))
         if len(self._sources) == 1:
             return made
         # In a join a row may stand several times, and its number with it.
@@ -254,10 +255,11 @@ class Join:
         fixes: dict[Fixes, tuple[str, ...]] = {}
         for one in order:
             now = self._of(one)
+            if one.number in cut:
+                now = self._cut(now)
             fields |= now.fields
             fixes = {**now.fixes, **fixes}
-            relation = self._cut(now) if one.number in cut else now.relation
-            parts.append(Part(relation, "inner", self._conditions_on(fields), now.shows_unit))
+            parts.append(Part(now.relation, "inner", self._conditions_on(fields), now.shows_unit))
         has_unit = any(self._of(source).has_unit for source in order)
         fields |= {name: replace(fields[name], is_unit=True, never_null=True) for name in self._units(fields)}
         relation = Joined(tuple(parts), (), _columns(fields))
@@ -348,17 +350,25 @@ class Join:
         columns = frozenset(name for name in made.fields if self._equal.of(name) & known)
         return self._scope.is_unique(made, columns)
 
-    def _cut(self, made: Made) -> Cut:
+    def _cut(self, made: Made) -> Made:
         """The rows of a source that meet the conditions on it alone, at most so many of each unit as count."""
         if not made.owned:
             raise NotLocal("Several rows of a unit meet several others in this join, and one is known by a link only.")
-        fields, own = dict(made.fields), []
-        for condition in self._where:
-            if condition not in self._met and not has(condition, Nested) and self._is_over(condition, fields):
-                self._met.add(condition)
-                own.append(self._scope.written(self._scope.over(condition), fields))
-        filtered = Joined((Part(made.relation),), tuple(sorted(own)), _columns(fields))
-        return Cut(filtered, made.rows, tuple(sorted(fields)))
+        own = [
+            condition
+            for condition in self._where
+            if condition not in self._met and not has(condition, Nested) and self._is_over(condition, made.fields)
+        ]
+        self._met.update(own)
+        tests = tuple(sorted(self._scope.written(self._scope.over(condition), made.fields) for condition in own))
+        filtered = Joined((Part(made.relation),), tests, _columns(made.fields))
+        cut = Cut(filtered, made.rows, tuple(sorted(made.fields)))
+        return replace(made, relation=cut, fields=self._meeting(own, made.fields))
+
+    def _meeting(self, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> dict[str, Field]:
+        """What is known of a source's columns in the rows that meet conditions."""
+        own = [condition for condition in conditions if not has(condition, Nested) and self._is_over(condition, fields)]
+        return meeting(self._scope, fields, map(self._scope.over, own))
 
     # --- LEFT JOIN ----------------------------------------------------------------------------------------------------
 
@@ -383,7 +393,7 @@ class Join:
                 origin=field.origin and replace(field.origin, optional=True),
                 among=tuple(replace(each, optional=True) for each in field.among),
             )
-            for name, field in now.fields.items()
+            for name, field in self._meeting(source.on, now.fields).items()
         }
         fields = {**joined.fields, **new}
         on = sorted(self._scope.written(self._scope.over(condition), fields) for condition in source.on)

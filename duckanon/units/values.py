@@ -7,12 +7,15 @@ promise rests on their being right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
+from math import ceil, floor
+from typing import Any
 
 from duckanon.catalog.names import quoted
-from duckanon.catalog.types import WHOLE, digits
+from duckanon.catalog.types import WHOLE, digits, own_step
 from duckanon.rewrite.algebra.bounds import (
     DATE,
     TIMESTAMP,
@@ -28,6 +31,7 @@ from duckanon.rewrite.algebra.constants import NUMBER, ZONED
 from duckanon.rewrite.algebra.expressions import NULL, Column, Expr
 from duckanon.rewrite.algebra.filters import NotTotal, part_of_time
 from duckanon.rewrite.algebra.possible_values import possible_values
+from duckanon.rewrite.algebra.ranges import Range, ranges
 from duckanon.rewrite.algebra.total import Scalar
 from duckanon.units.fields import Bounds, Field
 from duckanon.units.scope import Scope
@@ -67,6 +71,35 @@ def _starts(bounded: Bounded, unit: str, kind: str) -> Bounds | None:
     return low, high, Fraction(1)
 
 
+def meeting(scope: Scope, fields: Mapping[str, Field], conditions: Iterable[Expr]) -> dict[str, Field]:
+    """What is known of columns in the rows alone that meet conditions: some lie within narrower bounds.
+
+    Where a column is NULL that a LEFT JOIN has not found, it stays NULL. Floats keep their bounds, which have no step
+    of their own, and so do moments with a time zone.
+    """
+    known = dict(fields)
+    types = {name: field.kind for name, field in fields.items()}
+    for name, asked in ranges(conditions, types, scope.today).items():
+        field = fields.get(name)
+        if field is not None and not field.is_open and (bounds := _met(scope, field, asked)) is not None:
+            known[name] = replace(field, bounds=bounds)
+    return known
+
+
+def _met(scope: Scope, field: Field, asked: Range[Any]) -> Bounds | None:
+    """The bounds of a column's values that lie in a range, with the same steps; None where they stay as they are."""
+    if field.kind in (DATE, TIMESTAMP):
+        bounds, unit = scope.moments(field), timedelta(days=1) if field.kind == DATE else timedelta(microseconds=1)
+        asked = Range(*(None if end is None else Fraction((end - _FIRST) // unit) for end in (asked.low, asked.high)))
+    else:
+        bounds = scope.bounds(field) if own_step(field.kind) is not None else None
+    if bounds is None:
+        return None
+    low, high, step = bounds
+    least, largest = asked.within(low, high)
+    return low + floor((least - low) / step) * step, min(high, low + ceil((largest - low) / step) * step), step
+
+
 class _Leaves:
     """The columns of a relation, each within its bounds, as what numbers are computed from."""
 
@@ -82,7 +115,7 @@ class _Leaves:
         field, sql = self._fields[column.name], quoted([column.name])
         if field.kind == "BOOLEAN":
             return Bounded(0, 1, Fraction(1), sql)
-        bounds = self._scope.moments(field) if field.kind in _TIMES else self._scope.bounds(field)
+        bounds = self._bounds(field)
         if bounds is None:
             raise NotBounded(f"The column {column.name} has no bounds")
         low, high, step = bounds
@@ -92,8 +125,17 @@ class _Leaves:
         kind = field.kind if field.kind in _TIMES else NUMBER
         return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind)
 
+    def has_bounds(self, column: Column) -> bool:
+        return self._bounds(self._fields[column.name]) is not None
+
+    def _bounds(self, field: Field) -> Bounds | None:
+        return self._scope.moments(field) if field.kind in _TIMES else self._scope.bounds(field)
+
     def length(self, name: str, column: Column) -> Bounded:  # noqa: ARG002 - as other leaves
         raise NotBounded("Lengths within a unit have no bounds")
+
+    def meeting(self, conditions: Sequence[Expr]) -> _Leaves:
+        return _Leaves(self._scope, meeting(self._scope, self._fields, conditions))
 
     def condition(self, expr: Expr) -> str:
         return self._scope.written(expr, self._fields)

@@ -251,3 +251,43 @@ def test_a_way_by_bounds_that_is_told_works(both: tuple[duckanon.Analyst, duckdb
     assert way is not None
     sql = f"SELECT {way[1]} AS k, count(*) AS n FROM t GROUP BY k ORDER BY k"
     assert [row for row in con.execute(sql).fetchall() if row[1]] == plain.execute(sql).fetchall()
+
+
+_ENDLESS = """
+  CREATE TABLE visits (unit INTEGER, came DATE NOT NULL, at_time TIMESTAMP NOT NULL, left_on DATE, free DATE NOT NULL);
+  INSERT INTO visits SELECT i, DATE '2020-03-01' + i::INTEGER, TIMESTAMP '2020-03-01 10:00:00' + to_hours(i),
+    DATE '2020-03-01' + i::INTEGER, DATE '2020-03-01' + i::INTEGER FROM range(20) r(i);
+  INSERT INTO visits VALUES (20, 'infinity', '-infinity', NULL, 'infinity'), (21, '-infinity', 'infinity', 'infinity',
+    '2020-03-01');
+  SELECT protect('visits', privacy_unit := 'unit', rows_per_unit := 1, epsilon := 1000, per_query := 1,
+    bounds := {'came': ['2020-02-01', '2020-05-31'], 'at_time': ['2020-02-01 07:30:00', '2020-05-31 09:00:00'],
+      'left_on': ['2020-02-01', '2020-05-31']})
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "rows", "of_endless"),
+    [
+        ("month(came)", 12, {2: 1, 5: 1}),
+        ("dayname(came)", 7, {}),
+        ("strftime(came, '%m')", 12, {"02": 1, "05": 1}),
+        ("hour(at_time)", 24, {7: 1, 9: 1}),
+        ("month(came + INTERVAL 1 MONTH)", 13, {None: 2}),
+        ("month(left_on)", 13, {None: 2}),
+        ("month(free)", 13, {None: 1}),
+        ("month(CASE WHEN unit > 3 THEN came END)", 13, {None: 6}),
+    ],
+)
+def test_parts_of_dates_with_bounds_have_no_row_for_infinite_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, rows: int, of_endless: dict[Any, int]
+) -> None:
+    """Such a date counts in the part of the bound that it is beyond."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        for one in _ENDLESS.split(";"):
+            con.execute(one).fetchall()
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        counts = dict(con.execute(f"SELECT {key} AS k, count(*) FROM visits GROUP BY k").fetchall())
+    assert len(counts) == rows
+    assert sum(counts.values()) == 22
+    assert {part: counts[part] for part in of_endless} == of_endless

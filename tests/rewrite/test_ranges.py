@@ -15,7 +15,7 @@ import pytest
 from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
-from duckanon.releases import plan_keys
+from duckanon.releases import numbers
 from duckanon.releases.available import AvailableReleases
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.algebra.moments import Now
@@ -25,7 +25,7 @@ from duckanon.specification import table_functions
 from tests.rewrite.test_zones import ZONES
 
 NUMBERS = {"n": "INTEGER", "cents": "DECIMAL(5,2)", "small": "UTINYINT"}
-TYPES = {"day": "DATE", "ts": "TIMESTAMP", "zoned": "TIMESTAMP WITH TIME ZONE", **NUMBERS}
+TYPES = {"day": "DATE", "ts": "TIMESTAMP", "zoned": "TIMESTAMP WITH TIME ZONE", "f": "DOUBLE", **NUMBERS}
 HELD = Protected(
     Policy(
         Fraction(4),
@@ -61,6 +61,9 @@ NOT_KNOWN = [
     "n > 5e0",
     "n > '5'",
     "n <> 5",
+    "n IN (5, 6e0)",
+    "n NOT IN (5, 6)",
+    "f > '5'",
     "ts <> '2024-01-01'",
     "ts IS NULL",
 ]
@@ -84,7 +87,7 @@ def found(condition: str, zone: str) -> dict[str, Range[Any]]:
         return seen[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_keys, "ranges", kept)
+        patch.setattr(numbers, "ranges", kept)
         decide(statement, CATALOG, table_functions(), AvailableReleases(), today)
     return seen[0]
 
@@ -123,6 +126,36 @@ def test_numbers_lie_between_the_least_and_the_largest(con: duckdb.DuckDBPyConne
         else:
             ends = Fraction(0 if column == "small" else -8), Fraction(8)
             assert within.within(*ends) == (Fraction(least), Fraction(most)), condition
+
+
+IN = ("n IN (-3, NULL, 40)", "n IN (2.5, 7)", "cents IN (2.505, 2.5, 0)", "day IN ('2024-03-30', DATE '2024-02-01')")
+
+
+@pytest.mark.parametrize("condition", IN)
+def test_what_is_listed_lies_between_the_ends(con: duckdb.DuckDBPyConnection, condition: str) -> None:
+    ((column, within),) = found(condition, "UTC").items()
+    shown = "i - 9 AS n, (i / 100)::DECIMAL(5, 2) AS cents, DATE '2024-01-01' + i::INT AS day"
+    rows = f"SELECT {shown} FROM range(300) r(i)"
+    ((least, most, count),) = con.execute(
+        f"SELECT min({column}), max({column}), count(*) FROM ({rows}) WHERE {condition}"
+    ).fetchall()
+    low, high = (end.date() if isinstance(end, datetime) else end for end in (within.low, within.high))
+    assert count
+    assert low <= least <= most <= high
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("end", ["0.1", "1e-1", "16777217", "CAST(0.3 AS DECIMAL(4,1))", "-33.3"])
+def test_floats_lie_within(con: duckdb.DuckDBPyConnection, kind: str, end: str) -> None:
+    """Also those to which a constant is rounded, and those next to it."""
+    near = f"unnest([({end})::{kind}, nextafter(({end})::{kind}, 1e9), nextafter(({end})::{kind}, -1e9)])"
+    for operator in ("<", "<=", "=", ">=", ">"):
+        condition = f"f {operator} {end}"
+        ((least, most),) = con.execute(f"SELECT min(f), max(f) FROM (SELECT {near} AS f) WHERE {condition}").fetchall()
+        within = found(condition, "UTC")["f"]
+        assert (within.low is None) == (operator in ("<", "<="))
+        assert least is None or within.low is None or within.low <= Fraction(least), condition
+        assert most is None or within.high is None or within.high >= Fraction(most), condition
 
 
 @pytest.mark.parametrize("condition", NOT_KNOWN)

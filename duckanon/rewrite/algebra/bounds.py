@@ -35,6 +35,7 @@ from duckanon.rewrite.algebra.expressions import (
     Nullif,
     Operation,
     Round,
+    walk,
 )
 from duckanon.rewrite.algebra.moments import Duration
 from duckanon.rewrite.algebra.own_types import own_kind
@@ -135,8 +136,14 @@ class Leaves(Protocol):
     def column(self, column: Column) -> Bounded:
         """A column, clamped to its bounds. Raises NotBounded."""
 
+    def has_bounds(self, column: Column) -> bool:
+        """Whether bounds are known of a column."""
+
     def length(self, name: str, column: Column) -> Bounded:
         """The length of a column of text, clamped to its bounds, by a function of that name. Raises NotBounded."""
+
+    def meeting(self, conditions: Sequence[Expr]) -> Leaves:
+        """The columns of those records alone that meet conditions, which may lie within narrower bounds."""
 
     def condition(self, expr: Expr) -> str:
         """A condition on a record as SQL that cannot fail. Raises NotTotal."""
@@ -254,16 +261,18 @@ class _Reader:
 
     def _alike(self, exprs: Sequence[Expr]) -> list[Bounded]:
         """Several numbers, or dates, in steps of one size."""
-        found = [self.of(expr) for expr in exprs if not isinstance(expr, Null)]
-        if not found or len({one.kind for one in found}) > 1:
-            raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
-        step = grid([one.step for one in found if one.low or one.high])
-        scales = [one.scale for one in found]
-        scale = None if None in scales else max(scale or 0 for scale in scales)
-        return [replace(_in_steps(one, step), scale=scale) for one in found]
+        return _in_common_steps([self.of(expr) for expr in exprs if not isinstance(expr, Null)])
 
     def _case(self, expr: Case) -> Bounded:
-        values = self._alike(expr.values)
+        # What stands after THEN is asked only of records that meet the condition.
+        found = [
+            _Reader(self._leaves.meeting([branch.condition])).of(branch.value)
+            for branch in expr.branches
+            if not isinstance(branch.value, Null)
+        ]
+        if not isinstance(expr.default, Null):
+            found.append(self.of(expr.default))
+        values = _in_common_steps(found)
         rest = iter(values)
         sql = [None if isinstance(value, Null) else next(rest).sql for value in expr.values]
         cases = " ".join(
@@ -350,7 +359,26 @@ class _Reader:
         scalar = self._leaves.part(expr)
         assert scalar.span is not None
         low, high = map(int, scalar.span)
-        return Bounded(low, high, Fraction(1), f"CAST({scalar.sql} AS BIGINT)")
+        sql, date_within = f"CAST({scalar.sql} AS BIGINT)", self._date_within_bounds(operand)
+        if date_within is None:
+            return Bounded(low, high, Fraction(1), sql)
+        # Of an infinite date, which has no parts, it is that of the nearest one within the bounds.
+        sql = f"coalesce({sql}, CAST({builtin(name, date_within)} AS BIGINT))"
+        return Bounded(low, high, Fraction(1), sql, nullable=False)
+
+    def _date_within_bounds(self, operand: Expr) -> str | None:
+        """A date or a time as SQL that is clamped to bounds; None where none are known of it, or it may be NULL."""
+        if not all(self._leaves.has_bounds(column) for column in walk(operand) if isinstance(column, Column)):
+            return None
+        try:
+            within = on_clocks(self.of(operand), self._leaves.today)
+        except NotBounded:
+            return None
+        if within.nullable or within.kind not in (DATE, TIMESTAMP):
+            return None
+        if within.kind == DATE:
+            return builtin("+", _DAY, f"CAST({within.sql} AS INTEGER)")
+        return builtin("make_timestamp", within.sql)
 
     def _elapsed(self, expr: Expr) -> Bounded | None:
         """The microseconds between two moments of which one is a TIMESTAMP; None for another expression."""
@@ -840,6 +868,16 @@ _CALENDAR: Mapping[str, Callable[[date], int]] = {
 
 
 # --- values of several ------------------------------------------------------------------------------------------------
+
+
+def _in_common_steps(values: Sequence[Bounded]) -> list[Bounded]:
+    """Several numbers, or dates, in steps of one size. Raises NotBounded where they are not alike."""
+    if not values or len({value.kind for value in values}) > 1:
+        raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
+    step = grid([value.step for value in values if value.low or value.high])
+    scales = [value.scale for value in values]
+    scale = None if None in scales else max(scale or 0 for scale in scales)
+    return [replace(_in_steps(value, step), scale=scale) for value in values]
 
 
 def _around(values: Sequence[Bounded]) -> Bounded:

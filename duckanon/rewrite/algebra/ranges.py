@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any, Generic, TypeVar
 
-from duckanon.catalog.types import own_step
+from duckanon.catalog.types import FLOATS, own_step
 from duckanon.rewrite.algebra import zones
 from duckanon.rewrite.algebra.constants import NOTHING, NUMBER, TEXT, ZONED, NotTotal, Value, folded
-from duckanon.rewrite.algebra.expressions import And, Between, Column, Comparator, Comparison, Expr
+from duckanon.rewrite.algebra.expressions import And, Between, Column, Comparator, Comparison, Expr, In, Null
 from duckanon.rewrite.algebra.moments import read_date, read_timestamp
 from duckanon.rewrite.algebra.scalars import called, instant
 
 _MICRO, _DAY = timedelta(microseconds=1), timedelta(days=1)
+# How far a constant moves at most, as a share of it, when it becomes a float.
+_FLOAT_ERROR = Fraction(1, 2**23)
 _TURNED: Mapping[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "="}
 
 
@@ -36,6 +38,14 @@ class Range(Generic[End]):
         highs = [moment for moment in (self.high, other.high) if moment is not None]
         return Range(max(lows, default=None), min(highs, default=None))
 
+    def joined(self, other: Range[End]) -> Range[End]:
+        """What lies in either, and between both."""
+        lows, highs = [self.low, other.low], [self.high, other.high]
+        return Range(
+            None if None in lows else min(low for low in lows if low is not None),
+            None if None in highs else max(high for high in highs if high is not None),
+        )
+
     def within(self, first: End, last: End) -> tuple[End, End]:
         """The ends of what lies in it and between two others; the nearer of these twice, where nothing does."""
         low = first if self.low is None else min(max(self.low, first), last)
@@ -46,23 +56,37 @@ def ranges(conditions: Iterable[Expr], types: Mapping[str, str], today: date) ->
     """By folded column. types: of the columns; today: what `current_date` stands for, with the session's zone."""
     found: dict[str, Range[Any]] = {}
     for condition in conditions:
-        for left, operator, constant in _compared(condition):
+        for left, operator, constants in _compared(condition):
             column, zone = _on_clocks(left, today)
-            kind = "" if column is None else types.get(column.name, "")
             if column is None:
                 continue
-            if kind in ("DATE", "TIMESTAMP", ZONED):
-                met = _of_moments(operator, constant, kind, zone, today)
-            else:
-                met = _of_numbers(operator, constant, kind, today)
+            met = _of_constants(operator, constants, types.get(column.name, ""), zone, today)
             if met is not None:
                 found[column.name] = found.get(column.name, Range()).met(met)
     return found
 
 
+def _of_constants(
+    operator: Comparator, constants: Sequence[Expr], kind: str, zone: str, today: date
+) -> Range[Any] | None:
+    """The values of a type that compare so with one of some constants; None where they are not known."""
+    together: Range[Any] | None = None
+    for constant in constants:
+        if kind in ("DATE", "TIMESTAMP", ZONED):
+            met = _of_moments(operator, constant, kind, zone, today)
+        else:
+            met = None if zone else _of_numbers(operator, constant, kind, today)
+        if met is None:
+            return None
+        together = met if together is None else together.joined(met)
+    return together
+
+
 def _of_numbers(operator: Comparator, constant: Expr, kind: str, today: date) -> Range[Any] | None:
     """The values of a type of exact numbers that compare so with a constant, which is exact, too."""
     step, value = own_step(kind), _folded(constant, today)
+    if kind in FLOATS and value is not None and isinstance(value.value, Fraction):
+        return _of_floats(operator, value.value)
     is_exact = value is not None and (value.kind == NUMBER or own_step(value.kind) is not None)
     if step is None or value is None or not is_exact or not isinstance(value.value, Fraction):
         return None
@@ -70,6 +94,13 @@ def _of_numbers(operator: Comparator, constant: Expr, kind: str, today: date) ->
     low = {">": below + 1, ">=": above, "=": above}.get(operator)
     high = {"<": above - 1, "<=": below, "=": below}.get(operator)
     return Range(None if low is None else low * step, None if high is None else high * step)
+
+
+def _of_floats(operator: Comparator, value: Fraction) -> Range[Any]:
+    """The floats that compare so with a constant, and those near it: it is compared as a float, too."""
+    error = abs(value) * _FLOAT_ERROR
+    low = value - error if operator in (">", ">=", "=") else None
+    return Range(low, value + error if operator in ("<", "<=", "=") else None)
 
 
 def _of_moments(operator: Comparator, constant: Expr, kind: str, zone: str, today: date) -> Range[datetime] | None:
@@ -87,15 +118,19 @@ def _folded(constant: Expr, today: date) -> Value | None:
         return None
 
 
-def _compared(condition: Expr) -> list[tuple[Expr, Comparator, Expr]]:
-    """The comparisons that a condition implies, each in both directions."""
+def _compared(condition: Expr) -> list[tuple[Expr, Comparator, Sequence[Expr]]]:
+    """The comparisons that a condition implies, each in both directions: with one of some constants."""
     match condition:
         case And(left, right):
             return [*_compared(left), *_compared(right)]
         case Between(operand, low, high, symmetric=False):
-            return [(operand, ">=", low), (operand, "<=", high)]
+            return [(operand, ">=", [low]), (operand, "<=", [high])]
+        case In(operand, values):
+            # NULL is equal to nothing.
+            known = [value for value in values if not isinstance(value, Null)]
+            return [(operand, "=", known)] if known else []
         case Comparison(operator, left, right) if operator in _TURNED:
-            return [(left, operator, right), (right, _TURNED[operator], left)]
+            return [(left, operator, [right]), (right, _TURNED[operator], [left])]
     return []
 
 
