@@ -205,6 +205,10 @@ class _Generator(DuckDB.Generator):  # type: ignore[misc,valid-type]
             return str(self.func("starts_with", expression.this, expression.expression))
         return str(self.binary(expression, "^@"))
 
+    def regexplike_sql(self, expression: Any) -> str:
+        """The operator ~, which is another function in later versions of DuckDB: its functions keep their names."""
+        return str(self.binary(expression, "~"))
+
     def between_sql(self, expression: Any) -> str:
         parts = (self.sql(expression, text) for text in ("this", "low", "high"))
         word = " SYMMETRIC" if expression.args.get("symmetric") else ""
@@ -224,7 +228,7 @@ class _Generator(DuckDB.Generator):  # type: ignore[misc,valid-type]
     TRANSFORMS: ClassVar = {
         kind: write
         for kind, write in DuckDB.Generator.TRANSFORMS.items()
-        if kind not in (exp.Pow, exp.StartsWith, exp.Between, exp.Not, exp.Lambda, exp.WithinGroup)
+        if kind not in (exp.Pow, exp.StartsWith, exp.Between, exp.Not, exp.Lambda, exp.WithinGroup, exp.RegexpLike)
     }
 
 
@@ -255,7 +259,7 @@ _OPERATIONS = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.DPipe, exp.EQ, exp.NEQ, exp.GT, exp.GTE,
     exp.LT, exp.LTE, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Or, exp.Neg, exp.Not, exp.BitwiseAnd,
     exp.BitwiseOr, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.BitwiseNot, exp.NullSafeEQ, exp.NullSafeNEQ,
-    exp.SimilarTo, exp.Glob,
+    exp.SimilarTo, exp.RegexpLike, exp.Glob,
 )  # fmt: skip
 
 # What is written without parentheses in these is one with them.

@@ -293,8 +293,16 @@ def instant(value: Value, today: date) -> Value:
     return Value(moment, ZONED)
 
 
+_TILDE = (
+    "The operator ~ is regexp_full_match(x, pattern) in some versions of DuckDB, and regexp_matches(x, pattern) in "
+    "others: write the function that is meant."
+)
+
+
 def _not_followed(expr: Expr, name: str) -> str:
     """Why an expression is not written: of a function its name, and what there is in its place."""
+    if isinstance(expr, Operation) and expr.kind == "RegexpLike":
+        return _TILDE
     if isinstance(expr, Function) and name not in ALLOWED:
         return not_called(name)
     if name in ALLOWED and name.isidentifier():
