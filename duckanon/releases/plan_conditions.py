@@ -242,7 +242,7 @@ class PlannedConditions(PlannedKeys):
             read = ranked if statistic.name == "quantile" else quantity
             for of in (statistic.operand, statistic.other):
                 if of is not None:
-                    found[of] = self._made(statistic, of, partial(read, self._columns_of(of), of, self._shown(of)))
+                    found[of] = self._made(statistic, of, partial(read, self._numbers_of(of), of, self._shown(of)))
         return found
 
     @cached_property
@@ -252,12 +252,12 @@ class PlannedConditions(PlannedKeys):
         for statistic in self._statistics:
             if statistic.name == COVARIANCE and statistic.operand is not None and statistic.other is not None:
                 shown = self._shown(statistic.operand), self._shown(statistic.other)
-                columns = self._columns_of(statistic.operand, statistic.other)
+                columns = self._numbers_of(statistic.operand, statistic.other)
                 made = partial(product, columns, statistic.operand, statistic.other, shown)
                 found[statistic.operand, statistic.other] = self._made(statistic, statistic.operand, made)
         return found
 
-    def _columns_of(self, *operands: Expr) -> Columns:
+    def _numbers_of(self, *operands: Expr) -> Columns:
         """What is known of the columns of which numbers are computed, in the records whose numbers these are.
 
         They meet the conditions that all statistics of such an operand have. Of others, whose numbers are told by no

@@ -32,6 +32,7 @@ from duckanon.rewrite.algebra.relations import Block, Source, Table
 from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.units.conditions import Equal, are_told_apart, equated, factored
 from duckanon.units.fields import Field, Fixes, Made
+from duckanon.units.listed_keys import keys_of, listed
 from duckanon.units.relation import Cut, Joined, Part, Shown
 from duckanon.units.scope import NotLocal, NotToldApart
 from duckanon.units.subqueries import Subqueries
@@ -80,7 +81,7 @@ class Join:
 
     def made(self) -> tuple[Made, list[Expr], Callable[[Expr], Expr]]:
         """The relation, the conditions that are left, and what writes expressions over its columns. Raises NotLocal."""
-        joined = self._put_together()
+        joined = self._with_listed_keys(self._put_together())
         subqueries = Subqueries(self._builder, self._block, joined, self._equal)
         rest = [
             subqueries.over(condition)
@@ -369,6 +370,28 @@ class Join:
         """What is known of a source's columns in the rows that meet conditions."""
         own = [condition for condition in conditions if not has(condition, Nested) and self._is_over(condition, fields)]
         return meeting(self._scope, fields, map(self._scope.over, own))
+
+    def _with_listed_keys(self, joined: Made) -> Made:
+        """What is joined, where a key is equal to a column of an open table of which conditions leave some rows."""
+        fields = dict(joined.fields)
+        keys = [name for name in sorted(keys_of(self._scope, self._block) & fields.keys()) if not fields[name].is_open]
+        for source in self._sources if keys else ():
+            made = None if source.join != "inner" or self._of(source).has_unit else self._some_of(self._of(source))
+            for name in keys if made is not None else ():
+                for column in sorted(self._equal.of(name) & made.fields.keys())[:1]:
+                    fields[name] = listed(self._scope, fields[name], made, column)
+        return replace(joined, fields=fields)
+
+    def _some_of(self, made: Made) -> Made | None:
+        """The rows of an open table that meet the conditions on it alone; None where there are no such conditions."""
+        own = [
+            condition
+            for condition in self._where
+            if self._reads(condition, {*made.fields}) and self._is_over(condition, made.fields)
+        ]
+        tests = tuple(sorted(self._scope.written(self._scope.over(condition), made.fields) for condition in own))
+        relation = Joined((Part(made.relation, unit=False),), tests, _columns(made.fields))
+        return replace(made, relation=relation) if tests else None
 
     # --- LEFT JOIN ----------------------------------------------------------------------------------------------------
 

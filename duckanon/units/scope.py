@@ -213,6 +213,11 @@ def _in_decimals(low: Fraction, high: Fraction) -> Bounds:
     return floor(low / step) * step, ceil(high / step) * step, step
 
 
+def is_open(made: Made) -> bool:
+    """Whether a relation without a unit is of open tables alone, not of answers with noise, which are not there yet."""
+    return not any(isinstance(leaf, Answered) for leaf in made.relation.leaves())
+
+
 def of_open(made: Made) -> str:
     """The query for a relation of open tables."""
     return made.relation.sql(lambda location: quoted(location.path))

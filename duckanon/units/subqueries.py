@@ -51,8 +51,9 @@ from duckanon.units.conditions import (
 )
 from duckanon.units.fields import Field, Made
 from duckanon.units.grouping import Groups
-from duckanon.units.relation import Answered, Cut, Grouped, Joined, Part, Shown
-from duckanon.units.scope import NotLocal, NotToldApart, OtherUnits, of_open
+from duckanon.units.listed_keys import keys_of, listed
+from duckanon.units.relation import Cut, Grouped, Joined, Part, Shown
+from duckanon.units.scope import NotLocal, NotToldApart, OtherUnits, is_open, of_open
 from duckanon.units.uniqueness import no_two_share
 from duckanon.units.windows import as_first_rows, first_rows
 
@@ -197,6 +198,10 @@ class Subqueries:
         written = tuple(sorted(self._scope.written(condition, fields) for condition in on))
         how = "anti" if isinstance(condition, Not) else "semi"
         self._parts.append(Part(made.relation, how, written, made.shows_unit))
+        if how == "semi" and len(outer) == 1 and isinstance(outer[0], Column):
+            name = outer[0].name
+            if name in keys_of(self._scope, self._block):
+                self._fields[name] = listed(self._scope, self._fields[name], made, inner[0])
         return True
 
     def _semijoined(self, query: Block, own: set[int]) -> Part:
@@ -441,7 +446,7 @@ class Subqueries:
         """Whether no two rows of a relation (with a unit: of one unit) have equal keys."""
         if any(texts <= set(keys) for texts in made.unique):
             return True
-        if made.has_unit or any(isinstance(leaf, Answered) for leaf in made.relation.leaves()):
+        if made.has_unit or not is_open(made):
             return False
         return self._scope.holds(no_two_share(f"({of_open(made)})", keys))
 

@@ -139,3 +139,42 @@ def test_notes_name_what_the_statement_names(con: duckanon.Analyst, sql: str, sa
     con.execute(sql).fetchall()
     assert con.decision is not None
     assert said in con.decision.steps[0].reason
+
+
+_NORTH = "(SELECT store_id FROM stores WHERE region = 'north')"
+LISTED = [
+    f"SELECT store_id, sum(quantity) FROM sales WHERE store_id IN {_NORTH} GROUP BY store_id",
+    f"SELECT store_id, count(*) FROM sales WHERE store_id IN {_NORTH} AND store_id > 0 GROUP BY store_id",
+    f"SELECT product_id, count(*) FROM sales WHERE product_id IN {_NORTH} GROUP BY product_id",
+    f"SELECT s.store_id % 3, sum(quantity) FROM sales s SEMI JOIN {_NORTH} t USING (store_id) GROUP BY ALL",
+    "SELECT product_id, count(*) FROM sales s WHERE EXISTS (SELECT 1 FROM products p WHERE p.product_id = s.product_id "
+    "AND brand = 'brand 1') GROUP BY product_id",
+    "SELECT store_id, count(*) FROM sales JOIN stores USING (store_id) WHERE region = 'north' GROUP BY store_id",
+    "SELECT s.product_id, count(*) FROM sales s JOIN products p ON s.product_id = p.product_id "
+    "WHERE p.category <> 'toys' AND (p.brand = 'brand 1' OR s.quantity = 3) GROUP BY s.product_id",
+    "SELECT segment, channel, count(*) FROM sales JOIN customers USING (customer_id) WHERE channel IN "
+    "(SELECT 'web' FROM stores) GROUP BY ALL",
+    "SELECT store_id, count(*) FROM sales WHERE store_id IN (SELECT store_id FROM stores WHERE region = 'none') "
+    "GROUP BY 1",
+]
+
+
+@pytest.mark.parametrize("sql", sampled(LISTED, every=3))
+def test_keys_are_those_that_open_tables_list(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    """There is no row for another value of the key's domain."""
+    assert sorted(con.execute(sql).fetchall()) == sorted(plain.execute(sql).fetchall())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT store_id, count(*) FROM sales WHERE store_id NOT IN {_NORTH} GROUP BY store_id",
+        f"SELECT store_id, count(*) FROM sales WHERE store_id IN {_NORTH} OR quantity = 1 GROUP BY store_id",
+        f"SELECT s.store_id, count(t.store_id) FROM sales s LEFT JOIN {_NORTH} t USING (store_id) GROUP BY ALL",
+        f"SELECT store_id, count(*) FROM sales WHERE product_id IN {_NORTH} GROUP BY store_id",
+    ],
+)
+def test_other_conditions_leave_all_values_of_a_key(con: duckanon.Analyst, sql: str) -> None:
+    assert len(con.execute(sql).fetchall()) == 6

@@ -116,3 +116,16 @@ def _without_zeros(*answers: list[tuple[int, int]]) -> tuple[list[tuple[int, int
 def _spent(con: Analyst) -> int:
     ((spent,),) = con.execute("SELECT spent_exact FROM privacy_budget()").fetchall()
     return int(spent)
+
+
+def test_keys_that_an_open_table_lists_are_those_of_the_day(path: Path) -> None:
+    sql = "SELECT state, count(*) FROM persons WHERE state IN (SELECT state FROM zones WHERE zone = 'north') GROUP BY 1"
+    rows = []
+    for change in ("SELECT 1", "UPDATE zones SET zone = 'north'", "UPDATE zones SET zone = 'south' WHERE state = 'NY'"):
+        with duckanon.connect(path, role="steward") as con:
+            con.execute(change).fetchall()
+        with duckanon.connect(path, role="analyst") as con:
+            rows.append(sorted(con.execute(sql).fetchall()))
+            ((charges,),) = con.execute("SELECT charges FROM privacy_budget()").fetchall()
+            assert charges == len(rows)
+    assert rows == [[("NY", 30)], [("GA", 30), ("NY", 30)], [("GA", 30)]]
