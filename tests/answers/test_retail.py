@@ -178,3 +178,29 @@ def test_keys_are_those_that_open_tables_list(
 )
 def test_other_conditions_leave_all_values_of_a_key(con: duckanon.Analyst, sql: str) -> None:
     assert len(con.execute(sql).fetchall()) == 6
+
+
+PIVOTS = [
+    "WITH x AS (SELECT channel AS ch, quantity FROM sales WHERE quantity > 2 AND channel <> 'web') "
+    "PIVOT x ON ch USING sum(quantity)",
+    "WITH y AS (SELECT channel AS c, quantity, store_id FROM sales), x(ch, q, store) AS (SELECT c, quantity, store_id "
+    "FROM y WHERE c LIKE '%e%') PIVOT x ON ch USING sum(q) GROUP BY store",
+    "PIVOT (SELECT channel, quantity, store_id FROM sales) ON channel USING sum(quantity) GROUP BY store_id",
+    "WITH x AS (SELECT country, channel, quantity FROM sales JOIN customers USING (customer_id)) "
+    "PIVOT x ON country USING sum(quantity)",
+    "PIVOT (SELECT c.segment, s.channel FROM sales s JOIN customers c USING (customer_id)) ON segment, channel "
+    "USING count(*)",
+    "FROM (PIVOT (SELECT category, channel FROM sales JOIN products USING (product_id)) ON category USING count(*))",
+    "PIVOT (SELECT channel, store_id, count(*) AS n FROM sales GROUP BY ALL) ON channel USING sum(n) GROUP BY store_id",
+    "PIVOT (SELECT channel, CASE WHEN store_id > 2 THEN 'new' ELSE 'old' END AS kind FROM sales) ON kind "
+    "USING count(*)",
+]
+
+
+@pytest.mark.parametrize("sql", sampled(PIVOTS, every=3))
+def test_a_pivot_of_a_query_has_the_columns_that_domains_list(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    mine, theirs = con.execute(sql), plain.execute(sql)
+    assert [name for name, *_ in mine.description] == [name for name, *_ in theirs.description]
+    assert sorted(mine.fetchall()) == sorted(theirs.fetchall())

@@ -20,6 +20,7 @@ from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import FROM, ROOT, WITH, Node, arg, copied, name_of, nodes_of, sources
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.normalize.column_sources import Named, named_around, shown_by, values_at_source
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.quote import takes_over
 
@@ -97,7 +98,7 @@ def _select(pivot: Node, source: Node) -> Node:
     keys = (
         [copied(expression) for expression in group.expressions]
         if group is not None
-        else _others(source, [*axes, *aggregates])
+        else _others(source, [*axes, *aggregates], named_around(pivot))
     )
     query = exp.Select(expressions=[*keys, *_columns(axes, aggregates)])
     query.set(FROM, exp.From(this=copied(source)))
@@ -144,15 +145,18 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]], explained: Ca
 
 
 def _asked(axis: Node, pivot: Node, ask: Callable[[str], Sequence[object]]) -> Sequence[object]:
-    """The values of a PIVOT's column. Raises UnsupportedQuery where they are not listed."""
-    try:
-        return ask(_values_of(axis, pivot))
-    except PolicyRefusal:
-        name = str(axis.sql(DIALECT))
-        raise UnsupportedQuery(
-            f"The values of {name} are not listed in what this PIVOT reads: write them out, as in "
-            f"ON {name} IN ('a', 'b')."
-        ) from None
+    """The values of a PIVOT's column: in what it reads, else in the table from which that has the column.
+
+    Raises UnsupportedQuery where they are not listed.
+    """
+    further = values_at_source(axis, pivot.this, named_around(pivot)) if pivot.this is not None else iter(())
+    for query in (_values_of(axis, pivot), *(str(one.sql(DIALECT)) for one in further)):
+        with suppress(PolicyRefusal):
+            return ask(query)
+    name = str(axis.sql(DIALECT))
+    raise UnsupportedQuery(
+        f"The values of {name} are not listed in what this PIVOT reads: write them out, as in ON {name} IN ('a', 'b')."
+    )
 
 
 def _texts(call: Node) -> list[Node]:
@@ -214,16 +218,11 @@ def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
     return columns
 
 
-def _others(source: Node, used: Sequence[Node]) -> list[Node]:
+def _others(source: Node, used: Sequence[Node], named: Named) -> list[Node]:
     """The columns of the source that a PIVOT without GROUP BY groups by: all that are not used otherwise."""
     names = {column.name.lower() for value in used for column in nodes_of(value, exp.Column)}
-    query = source.this if isinstance(source, exp.Subquery) else None
-    if (
-        isinstance(query, exp.Select)
-        and not query.is_star
-        and all(expression.alias_or_name for expression in query.expressions)
-    ):
-        shown = [expression.alias_or_name for expression in query.expressions]
+    shown = shown_by(source, named)
+    if shown is not None:
         return [exp.column(exp.to_identifier(one, quoted=True)) for one in shown if one.lower() not in names]
     key = "except_" if "except_" in exp.Star.arg_types else "except"
     return [exp.Star(**{key: [exp.to_identifier(name, quoted=True) for name in sorted(names)]})]
