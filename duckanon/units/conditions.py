@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from duckanon.rewrite.algebra.bounds import DATE, TIMESTAMP
 from duckanon.rewrite.algebra.constants import ZONED
 from duckanon.rewrite.algebra.expressions import (
     And,
+    Between,
     Column,
     Comparator,
     Comparison,
@@ -120,7 +121,7 @@ def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
     """
     inside: list[Expr] = []
     pairs: list[Pair] = []
-    for condition in in_order(query.where):
+    for condition in (each for whole in in_order(query.where) for each in _comparisons(whole)):
         if False not in _sides(condition, own):
             inside.append(condition)
             continue
@@ -131,13 +132,35 @@ def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
     return inside, pairs
 
 
-def is_one_sided(query: Block, own: set[int]) -> bool:
-    """Whether one column of a subquery at most is compared with the row around it by something else than =."""
+def is_looked_up(query: Block, own: set[int]) -> bool:
+    """Whether a subquery compares one column at most by something else than =, once or with both ends of an interval.
+
+    Then the rows that it finds are looked up by what they have in common.
+    """
     try:
         _, pairs = apart(query, own)
     except NotLocal:
         return False
-    return sum(pair.operator != "=" for pair in pairs) <= 1
+    return sum(pair.operator != "=" for pair in pairs) <= 1 or within(pairs) is not None
+
+
+def within(pairs: Sequence[Pair]) -> tuple[Pair, Pair] | None:
+    """The comparisons of one column with the ends of what the row around has: the lower and the upper one.
+
+    None where other comparisons than these are made by something else than =.
+    """
+    match sorted((pair for pair in pairs if pair.operator != "="), key=lambda pair: pair.operator, reverse=True):
+        case [Pair(inner, ">" | ">=") as lower, Pair(same, "<" | "<=") as upper] if inner == same:
+            return lower, upper
+    return None
+
+
+def _comparisons(condition: Expr) -> list[Expr]:
+    """BETWEEN as two comparisons; another condition as it is."""
+    match condition:
+        case Between(operand, low, high, symmetric=False):
+            return [Comparison(">=", operand, low), Comparison("<=", operand, high)]
+    return [condition]
 
 
 def _pair(condition: Expr, own: set[int]) -> Pair:

@@ -375,9 +375,9 @@ class Join:
         """What is joined, where a key is equal to a column of an open table of which conditions leave some rows."""
         fields = dict(joined.fields)
         keys = [name for name in sorted(keys_of(self._scope, self._block) & fields.keys()) if not fields[name].is_open]
-        for source in self._sources if keys else ():
-            made = None if source.join != "inner" or self._of(source).has_unit else self._some_of(self._of(source))
-            for name in keys if made is not None else ():
+        inner = (self._of(source) for source in self._sources if source.join == "inner") if keys else ()
+        for made in filter(None, (self._some_of(each) for each in inner if not each.has_unit)):
+            for name in keys:
                 for column in sorted(self._equal.of(name) & made.fields.keys())[:1]:
                     fields[name] = listed(self._scope, fields[name], made, column)
         return replace(joined, fields=fields)

@@ -168,7 +168,13 @@ class Answered(Relation):
         return f"SELECT {', '.join(shown)} FROM {answer}"
 
 
-_JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN"}
+_JOINS = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "semi": "SEMI JOIN",
+    "anti": "ANTI JOIN",
+    "nearest": "ASOF LEFT JOIN",
+}
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,7 @@ class Joined(Relation):
 
     A row is made of rows of one unit, so it leaves with that unit and with no other. The first part has a unit if any
     has; the others with one are joined where theirs is the same, which is part of the join. So a semijoin or an
-    antijoin keeps or leaves out a row by rows of its own unit.
+    antijoin keeps or leaves out a row by rows of its own unit, and the nearest row that a row finds is one of these.
     """
 
     joined: tuple[Part, ...]
@@ -205,7 +211,7 @@ class Joined(Relation):
     def has_one_row(self) -> bool:
         first, *rest = self.joined
         return first.relation.has_one_row and all(
-            part.how in ("semi", "anti") or (part.unit and part.relation.has_one_row) for part in rest
+            part.how in ("semi", "anti", "nearest") or (part.unit and part.relation.has_one_row) for part in rest
         )
 
     def sql(self, path: Path) -> str:

@@ -45,9 +45,10 @@ from duckanon.units.conditions import (
     Equal,
     Pair,
     apart,
-    is_one_sided,
+    is_looked_up,
     tells_apart,
     tells_null_from_false,
+    within,
 )
 from duckanon.units.fields import Field, Made
 from duckanon.units.grouping import Groups
@@ -76,6 +77,10 @@ _AGGREGATED = (
 _NOT_FOLLOWED = (
     "A subquery with LIMIT, grouping sets or UNION is not followed here: write it as a condition, or as an aggregate "
     "such as max."
+)
+_SEVERAL_COMPARED = (
+    "A subquery that compares more than one column by something else than = is not followed, but for one that lies "
+    "between two values: leave one of the comparisons out."
 )
 _NO_VALUE = (
     "A subquery for a value is followed where it is an aggregate of what it reads, without GROUP BY: write max or min."
@@ -186,7 +191,7 @@ class Subqueries:
         if not isinstance(query, Block) or not _is_plain(query):
             return False
         own = {source.number for source in query.sources}
-        if is_exists and not isinstance(condition, Not) and not is_one_sided(query, own):
+        if is_exists and not isinstance(condition, Not) and not is_looked_up(query, own):
             self._parts.append(self._semijoined(query, own))
             return True
         _, pairs = apart(query, own)
@@ -258,11 +263,8 @@ class Subqueries:
             if len(query.outputs) != 1:
                 raise NotLocal("IN takes a subquery with one column.")
             pairs.insert(0, Pair(query.outputs[0].expr, "=", nested.operand))
-        if sum(pair.operator != "=" for pair in pairs) > 1:
-            raise NotLocal(
-                "A subquery that compares more than one column by something else than = is not followed: leave one of "
-                "the comparisons out."
-            )
+        if sum(pair.operator != "=" for pair in pairs) > 1 and within(pairs) is None:
+            raise NotLocal(_SEVERAL_COMPARED)
         outputs = tuple(Output(f"_dk_{at}", pair.inner) for at, pair in enumerate(pairs))
         bare = replace(bare, outputs=outputs, order=(), distinct=None)
         made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
@@ -313,6 +315,9 @@ class Subqueries:
 
     def _attached(self, made: Made, pairs: Sequence[Pair], inner: Sequence[str], outer: Sequence[Expr]) -> Expr:
         """Whether there is a group of the rows that meet all comparisons."""
+        interval = within(pairs)
+        if interval is not None:
+            return self._nearest(made, [pairs.index(end) for end in interval], pairs, inner, outer)
         scope = self._scope
         counted = scope.new_name("found")
         shown, fields = [Shown(counted, "system.main.count(*)")], {counted: Field("BIGINT")}
@@ -336,6 +341,26 @@ class Subqueries:
             is_met = And(is_met, Is(reduce(Or, ends), TRUE))
         self._attach(Grouped(made.relation, tuple(of_keys), tuple(shown), made.shows_unit), keys, fields)
         return is_met
+
+    def _nearest(
+        self, made: Made, ends: Sequence[int], pairs: Sequence[Pair], inner: Sequence[str], outer: Sequence[Expr]
+    ) -> Expr:
+        """Whether a column lies between two values: the least that is above the lower one is below the upper one.
+
+        ends: the places of the lower and the upper comparison among all.
+        """
+        lower, upper = ends
+        value = self._scope.new_name(inner[lower])
+        shown, fields = [Shown(value, quoted([inner[lower]]))], {value: Field(made.fields[inner[lower]].kind)}
+        keys: dict[str, Expr] = {}
+        for at, column in enumerate(inner):
+            if at not in ends:
+                name = self._scope.new_name(column)
+                shown.append(Shown(name, quoted([column])))
+                fields[name], keys[name] = made.fields[column], outer[at]
+        nearest = Comparison(pairs[lower].operator, Column(SOMEWHERE, value), outer[lower])
+        self._attach(Grouped(made.relation, tuple(shown), (), made.shows_unit), keys, fields, nearest)
+        return Is(Comparison(pairs[upper].operator, Column(SOMEWHERE, value), outer[upper]), TRUE)
 
     def _is_implied(self, query: Block, pairs: Sequence[Pair]) -> bool:
         """Whether equal columns alone make the rows of a subquery those of the row's own unit.
@@ -460,8 +485,13 @@ class Subqueries:
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
-    def _attach(self, relation: Grouped, keys: dict[str, Expr], fields: dict[str, Field]) -> None:
-        """Join groups, of which each row finds one at most. keys: what their keys are equal to. Raises NotLocal."""
+    def _attach(
+        self, relation: Grouped, keys: dict[str, Expr], fields: dict[str, Field], nearest: Expr | None = None
+    ) -> None:
+        """Join groups, of which each row finds one at most. keys: what their keys are equal to.
+
+        nearest: a comparison that several groups may meet, of which the nearest one is found. Raises NotLocal.
+        """
         kinds = {name: field.kind for name, field in self._fields.items()}
         for name, value in keys.items():
             kind = scalar(value, kinds, self._scope.today)[1]
@@ -483,7 +513,10 @@ class Subqueries:
             self._scope.written(Comparison("=", Column(SOMEWHERE, name), value), self._fields)
             for name, value in keys.items()
         )
-        self._parts.append(Part(relation, "left", tuple(on), relation.has_unit))
+        if nearest is not None:
+            on.append(self._scope.written(nearest, self._fields))
+        how = "left" if nearest is None else "nearest"
+        self._parts.append(Part(relation, how, tuple(on), relation.has_unit))
 
     def _check_units(self, made: Made, equal: Sequence[tuple[str, Expr]]) -> None:
         """Raises NotLocal for a subquery of protected records where not only those of the row's own unit are asked.

@@ -22,6 +22,8 @@ OPERATORS = {
     "NOT EXISTS": "SELECT count(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lineitem l WHERE l.o = o.o AND l.ok)",
     "<> in EXISTS": "SELECT count(*) FROM orders o WHERE EXISTS "
     "(SELECT 1 FROM orders p WHERE p.c = o.c AND p.place <> o.place)",
+    "between two values": "SELECT count(*) FROM orders o WHERE NOT EXISTS "
+    "(SELECT 1 FROM orders p WHERE p.c = o.c AND p.day > o.day AND p.day < o.day + INTERVAL 2 DAY)",
     "IN": "SELECT count(*) FROM customer c WHERE c.c IN (SELECT o.c FROM orders o WHERE o.prio = 'hi')",
     "a value": "SELECT count(*) FROM orders o WHERE o.total > (SELECT avg(p.total) FROM orders p WHERE p.c = o.c)",
     "a value of nothing": "SELECT count(*) FROM customer c WHERE 1 = (SELECT count(*) + 1 FROM calls a WHERE a.c = c.c)",  # noqa: E501
@@ -80,6 +82,8 @@ _OF_ONE = (
     "SELECT count(*) FROM calls a JOIN calls b ON a.c = b.c WHERE a.day < b.day",
     "SELECT count(*) FROM orders a JOIN orders b ON a.c = b.c",
     "SELECT count(*) FROM orders a WHERE EXISTS (SELECT 1 FROM orders b WHERE b.c = a.c AND b.day <> a.day)",
+    "SELECT count(*) FROM orders a WHERE NOT EXISTS (SELECT 1 FROM orders b WHERE b.c = a.c AND b.day > a.day "
+    "AND b.day < a.day + INTERVAL 9 DAY)",
     "SELECT count(*) FROM orders a WHERE a.total > (SELECT avg(b.total) FROM orders b WHERE b.c = a.c)",
 )
 
