@@ -159,7 +159,9 @@ def _source(name: str, value: object) -> list[object] | tuple[object, ...] | str
 def _range(name: str, arguments: Mapping[str, Any]) -> Range:
     """A range of whole numbers or dates: {'from': 0, 'to': 120, 'step': 5, 'nulls': true}. A step of dates is days."""
     example = f"{{{literal(name)}: {{'from': 0, 'to': 120, 'step': 5}}}}"
-    first, last, step, nulls = arguments.get("from"), arguments.get("to"), arguments.get("step"), arguments.get("nulls")
+    first, last, step, nulls = (arguments.get(part) for part in ("from", "to", "step", "nulls"))
+    # (YAML and JSON hand over a date as a text.)
+    first, last = (_time(end) if isinstance(end, str) else end for end in (first, last))
     step = 1 if step is None else step
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in (first, last))
     days = all(isinstance(value, date) and not isinstance(value, datetime) for value in (first, last))

@@ -218,6 +218,18 @@ class Domains:
                 return theirs
         return fold(column) if fold(column) in opened.types else None
 
+    def _elsewhere(self, column: str, named: Sequence[str], state: LedgerState) -> str | None:
+        """An open table, or a column of one, in a schema where names are not looked up, with its schema."""
+        for (schema, table), _ in sorted(state.opened.items(), key=str):
+            of = self._relation([schema, table], state) if schema else None
+            if of is None or not of.is_open:
+                continue
+            if [fold(name) for name in named] == [table] and of.has(column):
+                return spelled([schema, table])
+            if [fold(name) for name in named[:-1]] == [table] and of.has(named[-1]):
+                return spelled([schema, table, named[-1]])
+        return None
+
     def _looked_up(self, column: str, source: str | WithNull, state: LedgerState) -> tuple[_Relation, str]:
         """The open table that a domain names, and the column of it, folded: that of the same name unless it says.
 
@@ -252,6 +264,12 @@ class Domains:
             raise InvalidInput(
                 f'The domain of "{column}" is ENUM, and the column is of another type: list the values, or name an '
                 "open table."
+            )
+        elsewhere = self._elsewhere(column, parts_of_column(source), state)
+        if whole is None and of is None and elsewhere is not None:
+            raise InvalidInput(
+                f'The domain of "{column}" is {source}, and the open table is in a schema of its own: write '
+                f"{literal(elsewhere)}."
             )
         shut = source if of is None or whole is not None else spelled(table)
         raise InvalidInput(

@@ -71,9 +71,7 @@ class PolicyFile:
         rest, texts = dict(self.tables), list[str]()
         while rest:
             left = set(map(identity, rest))
-            ready = [name for name, said in rest.items() if not _parents(said) & (left - {identity(name)})] or list(
-                rest
-            )
+            ready = [name for name in rest if not self._parents(name) & (left - {identity(name)})] or list(rest)
             texts += ready
             for name in ready:
                 del rest[name]
@@ -91,6 +89,15 @@ class PolicyFile:
         ]
         return [f"{one};" for one in (*opening, *protecting, *allotting)]
 
+    def _parents(self, table: str) -> set[Identity]:
+        """The tables to which a table's link may lead: without a schema those of the table's own, or of main."""
+        link = self.tables[table].get("link", {})
+        columns = link.values() if isinstance(link, dict) else ()
+        named = [parts_of_column(column)[:-1] for column in columns if isinstance(column, str)]
+        own, _ = identity(table)
+        beside = {(own, fold(names[0])) for names in named if len(names) == 1}
+        return beside | {identity(spelled(names)) for names in named if names}
+
     def protects(self, table: str) -> dict[str, Any]:
         """The arguments of `protect` for a table."""
         said = self.tables[table]
@@ -103,15 +110,6 @@ def identity(name: str) -> Identity:
         return fold(parts(name.removesuffix(".*"))[-1]), ALL_TABLES
     schema, table = ["main", *parts(name)][-2:]
     return fold(schema), fold(table)
-
-
-def _parents(said: Mapping[str, Any]) -> set[Identity]:
-    """The tables to which a table's link leads."""
-    link = said.get("link", {})
-    columns = (
-        [parts_of_column(text) for text in link.values() if isinstance(text, str)] if isinstance(link, dict) else []
-    )
-    return {identity(spelled(column[:-1])) for column in columns if len(column) > 1}
 
 
 def _call(function: str, arguments: Mapping[str, Any]) -> str:

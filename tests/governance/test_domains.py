@@ -246,6 +246,32 @@ def test_a_domain_needs_a_table_that_is_open_now(tables: duckdb.DuckDBPyConnecti
     assert refused(tables, "{'county': 'counties'}") == closed.format("counties")
 
 
+def test_an_open_table_of_another_schema_is_told(tables: duckdb.DuckDBPyConnection) -> None:
+    tables.execute(
+        "CREATE SCHEMA ref; CREATE TABLE ref.places AS SELECT 7 AS county, 8 AS code; SELECT open_table('ref.places')"
+    ).fetchall()
+    for name, told in (("places", "ref.places"), ("Places.code", "ref.places.code")):
+        assert refused(tables, f"{{'county': '{name}'}}") == (
+            f"The domain of \"county\" is {name}, and the open table is in a schema of its own: write '{told}'."
+        )
+        assert protect(tables, f"{{'county': '{told}'}}") == [[(7 + name.count("."),)]]
+    tables.execute("DROP TABLE ref.places").fetchall()
+    assert "which is not open" in refused(tables, "{'county': 'places'}")
+
+
+def test_dates_of_a_range_may_be_texts(tables: duckdb.DuckDBPyConnection) -> None:
+    """As YAML hands them over."""
+    tables.execute("CREATE TABLE days (day DATE)").fetchall()
+    tables.execute(
+        "SELECT protect('days', epsilon := 1, per_query := 1, public := ['day'], "
+        "domains := {'day': {'from': '2024-01-01', 'to': '2024-01-31', 'step': 7, 'nulls': true}})"
+    ).fetchall()
+    policy = governance(tables).ledger.state("memory").tables[("main", "days")].policy
+    assert policy.domains["day"] == Range(date(2024, 1, 1), date(2024, 1, 31), 7, True)
+    wrong = "{'county': {'from': '2024-01-01T10:00:00', 'to': '2024-01-31'}}"
+    assert "must have two whole numbers or dates" in refused(tables, wrong)
+
+
 def test_a_schema_is_open_with_what_comes_into_it(tables: duckdb.DuckDBPyConnection) -> None:
     tables.execute(
         "CREATE SCHEMA pub; SELECT open_table('pub.*'); CREATE TABLE pub.codes AS SELECT 4 AS county"

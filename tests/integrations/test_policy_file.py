@@ -211,25 +211,28 @@ def test_a_schema_is_opened_with_the_tables_that_it_has() -> None:
         PolicySetting(con._con, made, read(text.replace("main.*", "gone.*"))).begin(keep=True)
 
 
-def test_links_are_set_after_what_they_lead_to() -> None:
-    text = """
+@pytest.mark.parametrize("schema", ["main", "marts"])
+def test_links_are_set_after_what_they_lead_to(schema: str) -> None:
+    text = f"""
 [populations.customers]
 epsilon = 4
-[tables.a_items]
+[tables."{schema}.a_items"]
 population = "customers"
 link.of_order = "b_orders.number"
 rows_per_unit = 9
-[tables.b_orders]
+[tables."{schema}.b_orders"]
 population = "customers"
 privacy_unit = "customer"
 rows_per_unit = 3
 """
     with database() as (con, made):
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}; USE {schema}")
         con.execute("CREATE TABLE b_orders (number BIGINT PRIMARY KEY, customer BIGINT)")
         con.execute("CREATE TABLE a_items (of_order BIGINT)")
         said = PolicySetting(con._con, made, read(text)).begin(keep=True).said
-        assert [subject for subject, _ in said] == ["b_orders", "a_items"]
+        assert [subject for subject, _ in said] == [f"{schema}.b_orders", f"{schema}.a_items"]
         exported = write(of_state(state(con, made), {}))
+        assert [call.split("'")[1] for call in read(exported).calls] == [f"{schema}.b_orders", f"{schema}.a_items"]
         assert PolicySetting(con._con, made, read(exported)).apply(keep=True).said == ()
 
 
