@@ -129,7 +129,9 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
         where = path or project / node.get("original_file_path", "manifest.json")
         # A protected model is not audited, because it may hold records. Nor is a test that only counts rows.
         if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
-            scripts.append(Script(where, code, node["name"], name, frozenset(said[id(node)].allow)))
+            # What is allowed applies only while analysts cannot read the model, as where dbt builds it.
+            allow = () if said[id(node)].open else said[id(node)].allow
+            scripts.append(Script(where, code, node["name"], name, frozenset(allow)))
         if kind in ("model", "snapshot"):
             views[name] = View(sql=code)
     return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))

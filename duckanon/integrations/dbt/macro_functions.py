@@ -197,14 +197,16 @@ def _refused(governance: Governance, call: str) -> str | None:
 def _refusal(model: Model, found: Sequence[Objection]) -> str:
     more = [f"  and {len(found) - _LONGEST} more"] if len(found) > _LONGEST else []
     kinds = ", ".join(sorted({objection.kind for objection in found if objection.kind is not None}))
-    kinds = "" if model.open else kinds
     allowed = f" Or allow it what it asks: meta: {{duckanon: {{allow: [{kinds}]}}}}." if kinds else ""
+    if model.open:
+        allowed = " Analysts are to read it (open: true), so its meta can allow it nothing." if kinds else ""
+    how = "{{ config(materialized='table') }} and " if model.kind == "view" else ""
     return "\n".join(
         [
             f"{model.label} asks protected tables for more than a release:",
             *(f"  {one.told}" for one in found[:_LONGEST]),
             *more,
-            "Ask for a release instead. Or keep the model inside, protected as well: "
+            f"Ask for a release instead. Or keep the model inside, protected as well: {how}"
             "meta: {duckanon: {protected: true}}." + allowed,
         ]
     )

@@ -238,6 +238,10 @@ def test_dbt_says_what_stays_inside_and_what_is_allowed(here: Path) -> None:
     test["config"] = {"store_failures": True}
     (here / "target" / "manifest.json").write_text(json.dumps(content))
     assert {(one["object"], one["verdict"]) for one in listed(".")} == {("sizes", "check"), ("not_null", "unsafe")}
+    # Where analysts are to read the model, nothing is allowed it, as dbt's own build refuses it.
+    nodes["model.shop.sizes"]["config"] = {"meta": {"duckanon": {"allow": "group-size", "open": True}}}
+    (here / "target" / "manifest.json").write_text(json.dumps(content))
+    assert ("sizes", "unsafe") in {(one["object"], one["verdict"]) for one in listed(".")}
 
 
 def test_a_dbt_project_must_be_compiled(here: Path) -> None:

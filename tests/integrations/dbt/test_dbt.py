@@ -437,7 +437,13 @@ def test_judgements_without_dbt() -> None:
     # A copy is a steward's own until it is published: what is open to analysts is none.
     assert judged(con, kept.replace(", drop := ['name']", ""))["problem"] is None
     assert "call publish('m', of := 'people') once the model stands" in judged(con, kept, open=True)["problem"]
-    assert "row-level" in judged(con, "FROM people", open=True, allow=["row-level"])["problem"]
+    opened = judged(con, "FROM people", open=True, allow=["row-level"])["problem"]
+    assert "row-level" in opened
+    assert opened.endswith("Analysts are to read it (open: true), so its meta can allow it nothing.")
+    assert (
+        "protected as well: {{ config(materialized='table') }} and meta:"
+        in judged(con, "FROM people", "view")["problem"]
+    )
     assert (
         "what a table_function reads of memory.main.people" in judged(con, "FROM people", "table_function")["problem"]
     )
