@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,10 @@ import numpy.typing as npt
 from duckanon.cancellation import check
 from duckanon.engines.suppression.attacker import Target
 from duckanon.engines.suppression.blocks import Deviation, reached
+from duckanon.engines.suppression.local_equations import EquationsByCells, LocalEquations
 from duckanon.engines.suppression.neighbourhood import Neighbourhoods, Reach
 from duckanon.engines.suppression.problem import DOWN, UP, Problem
 from duckanon.engines.suppression.solver import Program, whole_optimum
-
-if TYPE_CHECKING:
-    from scipy.sparse import csc_array
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,22 +41,30 @@ _NOTHING = 1e-7
 
 @dataclass(frozen=True)
 class _Search:
-    """Which neighbourhoods are tried. least, most: cells of each. fractions: see `Covering.widen`."""
+    """Which neighbourhoods are tried. least, most: cells of each. above: whether sums above the target's own cell are
+    among them. fractions: see `Covering.widen`.
+    """
 
-    reaches: tuple[Reach, ...]
     least: int
     most: int
+    above: bool = True
     fractions: bool = False
 
+    def reaches(self, dimensions: int) -> tuple[Reach, ...]:
+        """In ascending order. Two nodes beside a cell's own in each of five dimensions are 243 cells, and three 1,024,
+        so programs over the former come first there. In four they would hold only dearer deviations than three do.
+        """
+        return _BESIDE[dimensions < _MANY :] + (_ABOVE if self.above else ())
 
-# Cells beside the target's own, and then sums above it, too, with those beside them. Two in each of five dimensions are
-# 243 cells, and three 1,024, so programs over the former come first.
+
+_MANY = 5
+# Cells beside the target's own, and then sums above it, too, with those beside them.
 _BESIDE = tuple(Reach(width, 0) for width in (2, 3, 4, 6, 8, 12))
 _ABOVE = tuple(Reach(width, 1) for width in (2, 3, 4, 6, 12)) + tuple(Reach(width, 9) for width in (2, 4, 8, 20, 40))
 # Where small neighbourhoods do not suffice, large ones hold cheaper deviations than those just large enough.
-_NEAR = _Search(_BESIDE, 150, 2000)
-_FAR = _Search(_BESIDE + _ABOVE, 1500, 2000)
-_WIDEST = _Search(_BESIDE + _ABOVE, 1500, 8000, fractions=True)
+_NEAR = _Search(150, 2000, above=False)
+_FAR = _Search(1500, 2000)
+_WIDEST = _Search(1500, 8000, fractions=True)
 
 
 @dataclass
@@ -76,7 +81,7 @@ class Covering:
     def __init__(self, problem: Problem, targets: Sequence[Target]) -> None:
         self._problem, self._targets = problem, targets
         self._near = Neighbourhoods(problem)
-        self._columns = problem.table.equations.tocsc()
+        self._equations = EquationsByCells(problem.table.equations)
         self._uses = np.zeros(problem.table.cells, dtype=np.int64)
         # What it costs to use each cell now.
         self._price = np.where(problem.always, 0.0, problem.cost)
@@ -152,8 +157,9 @@ class Covering:
     def _neighbourhoods(self, target: Target, search: _Search) -> Iterator[Ints]:
         """The neighbourhoods to try, each larger than the one before; the largest if all have too few cells."""
         few, size = np.zeros(0, dtype=np.int64), 0
-        for reach in search.reaches:
-            cells = self._near.around(target, reach, self._price)
+        near = self._near.near(target, self._price)
+        for reach in search.reaches(len(self._problem.table.dimensions)):
+            cells = near.around(reach)
             if search.least <= len(cells) <= search.most and len(cells) > size:
                 size = len(cells)
                 yield cells
@@ -224,62 +230,59 @@ class Covering:
 
     def _cheapest(self, target: Target, cells: Ints, *, fractions: bool = False) -> Deviation | None:
         """A cheap deviation of these cells that protects the target, or None."""
-        among = self._columns[:, cells]
-        touched = np.unique(among.indices)
-        rows = among.tocsr()[touched]
+        among = self._equations.of(cells)
         at, width, demand = int(np.searchsorted(cells, target.cell)), len(cells), float(target.demand)
         room = np.concatenate([self._problem.room[UP][cells], self._problem.room[DOWN][cells]])
-        if not _can_move(among, len(touched), np.maximum(room[:width], room[width:]), at, demand):
+        if not _can_move(among, np.maximum(room[:width], room[width:]), at, demand):
             return None
         upper, lower = np.minimum(room, 4 * demand), np.zeros(2 * width)
         ahead, back = (at, width + at) if target.direction == UP else (width + at, at)
         lower[ahead], upper[ahead], upper[back] = demand, demand, 0.0
         unit = np.concatenate([self._price[cells], self._price[cells]]) + _DETOUR
-        amounts = _solved(unit / np.maximum(1.0, np.minimum(upper, demand)), lower, upper, rows)
+        amounts = _solved(unit / np.maximum(1.0, np.minimum(upper, demand)), lower, upper, among)
         if amounts is None:
             return None
         moved = amounts[:width] - amounts[width:]
         for times in _MULTIPLES:
             units = np.rint(times * moved).astype(np.int64)
             deviation = Deviation(cells[units != 0], units[units != 0])
-            if not (rows.astype(np.int64) @ units).any() and self._fits(deviation):
+            if not among.differences(units).any() and self._fits(deviation):
                 return deviation
-        whole = self._whole(cells, rows, moved, lower, np.floor(upper))
+        whole = self._whole(cells, among, moved, lower, np.floor(upper))
         if whole is None and fractions:
             used = cells[np.abs(moved) > _NOTHING]
             self._use(used, 1)
             return Deviation(used, np.zeros(len(used), dtype=np.int64))
         return whole
 
-    def _whole(self, cells: Ints, rows: object, moved: Floats, lower: Floats, upper: Floats) -> Deviation | None:
+    def _whole(
+        self, cells: Ints, among: LocalEquations, moved: Floats, lower: Floats, upper: Floats
+    ) -> Deviation | None:
         """A whole deviation of the cells that a fractional one uses, by a search of few nodes."""
-        from scipy.sparse import csr_array, hstack
-
         used = np.flatnonzero(np.abs(moved) > _NOTHING)
-        few = csr_array(rows)[:, used]
+        few = among.of(used)
         both = np.concatenate([used, used + len(cells)])
-        right = np.zeros(few.shape[0], dtype=np.int64)
-        amounts = whole_optimum(np.ones(len(both)), lower[both], upper[both], csr_array(hstack([few, -few])), right)
+        right = np.zeros(few.rows, dtype=np.int64)
+        amounts = whole_optimum(np.ones(len(both)), lower[both], upper[both], few.both_ways(), right)
         if amounts is None:
             return None
         units = amounts[: len(used)] - amounts[len(used) :]
         deviation = Deviation(cells[used[units != 0]], units[units != 0])
-        return deviation if not (few.astype(np.int64) @ units).any() and self._fits(deviation) else None
+        return deviation if not few.differences(units).any() and self._fits(deviation) else None
 
 
-def _can_move(columns: csc_array, rows: int, room: Floats, at: int, demand: float) -> bool:
+def _can_move(among: LocalEquations, room: Floats, at: int, demand: float) -> bool:
     """Whether a cell might move by the demand: false only where no deviation does that.
 
     A cell moves no further than all others of each of its equations together. Most neighbourhoods that are too small
-    for a target are told so, in a hundredth of the time that a linear program takes. columns: of the cells, in the
-    equations that have one of them; rows: how many these are. room: shape (cells,), how far a cell may move either way.
+    for a target are told so, in a hundredth of the time that a linear program takes. room: shape (cells,), how far a
+    cell may move either way.
     """
-    _, row = np.unique(columns.indices, return_inverse=True)
-    cell = np.repeat(np.arange(len(room)), np.diff(columns.indptr))
+    row, cell = among.row, among.cell
     most = np.minimum(room, 4 * demand)
     for _ in range(_SWEEPS):
         before = most.copy()
-        others = np.bincount(row, most[cell], rows)[row] - most[cell]
+        others = np.bincount(row, most[cell], among.rows)[row] - most[cell]
         np.minimum.at(most, cell, others)
         if most[at] < demand * (1 - _NOTHING):
             return False
@@ -288,13 +291,10 @@ def _can_move(columns: csc_array, rows: int, room: Floats, at: int, demand: floa
     return True
 
 
-def _solved(cost: Floats, lower: Floats, upper: Floats, rows: object) -> Floats | None:
-    """The x and y of least cost with rows (x - y) = 0 within bounds; None where there is none."""
-    from scipy.sparse import csr_array, hstack
-
-    matrix = csr_array(rows)
+def _solved(cost: Floats, lower: Floats, upper: Floats, among: LocalEquations) -> Floats | None:
+    """The x and y of least cost with equations of x - y within bounds; None where there is none."""
     program = Program(cost, lower, upper, primal=False, largest=float(upper.max(initial=1.0)), presolve=False)
-    right = np.zeros(matrix.shape[0])
-    program.add(csr_array(hstack([matrix, -matrix])), right, right)
+    right = np.zeros(among.rows)
+    program.add(among.both_ways(), right, right)
     optimum = program.solve()
     return None if optimum is None else optimum.x

@@ -142,3 +142,18 @@ def test_large_blocks_are_searched_for_few_ends(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(audit, "_MOST_SOUGHT", most)
     shown, base = published()
     assert witnessed(shown, base, (), CELL, base[CELL], np.array([2])).upper[0] == upper
+
+
+@pytest.mark.parametrize(("dimensions", "beside"), [(4, 3), (5, 2)])
+def test_the_first_neighbourhoods_hold_enough_cells_to_choose_from(dimensions: int, beside: int) -> None:
+    """Two nodes beside a cell's own in each of four dimensions hold only dear deviations; in five they suffice."""
+    table, demanded = crossed(((3, 2), (3, 2), (4, 1), (4, 1), (4, 1))[:dimensions], 3000)
+    one = problem(table, demanded)
+    targets = all_targets(one)
+    tried = Covering(one, targets)
+    leaves = np.array([axis.hierarchies[0].leaves for axis in table.dimensions], dtype=object)
+    for target in targets[:20]:
+        if all(leaves[d][node] for d, node in enumerate(table.places[target.cell].tolist())):
+            first = next(tried._neighbourhoods(target, covering._NEAR))
+            beside_it = [len(np.unique(table.places[first][:, d])) - 1 for d in (dimensions - 1, dimensions - 2)]
+            assert max(beside_it) == beside

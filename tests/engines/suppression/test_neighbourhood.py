@@ -31,7 +31,7 @@ def around(one: Problem, reach: Reach, demand: int) -> set[tuple[int, int]]:
     """The places of the cells near the cell of two leaves."""
     near = Neighbourhoods(one)
     cell = int(np.flatnonzero((one.table.places == OWN).all(axis=1))[0])
-    cells = near.around(Target(cell, 1, demand), reach, one.cost)
+    cells = near.near(Target(cell, 1, demand), one.cost).around(reach)
     return {(int(a), int(b)) for a, b in one.table.places[cells]}
 
 
