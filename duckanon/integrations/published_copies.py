@@ -14,22 +14,34 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 
-def published(con: Connection, path: Path, table: str, publications: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def published(
+    con: Connection, read: Sequence[tuple[str, bool]], publications: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
     """The publication whose copy has the rows of a file, if there is one.
 
-    table: into which the file was read. publications: rows of publications() that are not withdrawn.
-    Raises duckdb.Error.
+    read: see `readings`. publications: rows of publications() that are not withdrawn. Raises duckdb.Error.
     """
-    read = [(table, False)]
-    file = DataFile.of(path)
-    if publications and file.is_delimited:
-        # Read with types, the text 007 is the number 7. A text file tells no empty text from NULL.
-        read.append((file.load(con, f"{path} as text", typed=[]), True))
     for publication in publications:
-        copy = f"duckanon.{identifier(publication['name'])}"
-        if any(same_rows(con, f"system.main.query_table({literal(name)})", copy, is_text) for name, is_text in read):
+        if has_rows(con, read, f"duckanon.{identifier(publication['name'])}"):
             return publication
     return None
+
+
+def readings(con: Connection, path: Path, table: str) -> list[tuple[str, bool]]:
+    """The tables with a file's rows, each with whether it has text alone. table: into which the file was read.
+
+    Raises duckdb.Error.
+    """
+    file = DataFile.of(path)
+    if not file.is_delimited:
+        return [(table, False)]
+    # Read with types, the text 007 is the number 7. A text file tells no empty text from NULL.
+    return [(table, False), (file.load(con, f"{path} as text", typed=[]), True)]
+
+
+def has_rows(con: Connection, read: Sequence[tuple[str, bool]], relation: str) -> bool:
+    """Whether a file, as `readings` gives it, has the columns and rows of a relation."""
+    return any(same_rows(con, f"system.main.query_table({literal(name)})", relation, is_text) for name, is_text in read)
 
 
 def same_rows(con: Any, relation: str, other: str, is_text: bool = False) -> bool:

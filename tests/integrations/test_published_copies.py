@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from duckanon.integrations.data_files import DataFile
-from duckanon.integrations.published_copies import published, same_rows
+from duckanon.integrations.published_copies import published, readings, same_rows
 from duckanon.integrations.report.audited_tables import AuditedTables
 
 COPY = (
@@ -36,7 +36,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 def publication_in(con: Any, path: Path) -> object:
     table = DataFile.of(path).load(con, str(path))
-    return published(con, path, table, [{"name": "made"}])
+    return published(con, readings(con, path, table), [{"name": "made"}])
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "json", "parquet"])

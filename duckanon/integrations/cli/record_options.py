@@ -26,7 +26,12 @@ class RecordOptions:
     recipient: Annotated[str | None, typer.Option("--recipient", metavar="TEXT", help="to whom,")] = None
     decided_by: Annotated[str | None, typer.Option("--decided-by", metavar="TEXT", help="who decided it,")] = None
     calls: Annotated[
-        Columns, typer.Option("--call", metavar="CALL", help="and calls of suppress that made them, to be kept inside.")
+        Columns,
+        typer.Option(
+            "--call",
+            metavar="CALL",
+            help="and calls of suppress, k_anonymize or cell_key that made them, to be kept inside.",
+        ),
     ] = None
 
     def written(self, source: Path, files: Sequence[Path], *, force: bool) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from duckanon import __version__
-from duckanon.catalog.names import literal
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
 from duckanon.integrations.data_files import DataFile
-from duckanon.integrations.published_copies import published, same_rows
+from duckanon.integrations.published_copies import has_rows, published, readings
 from duckanon.integrations.record.certificates import certificate
 from duckanon.integrations.record.forms import INTERNAL, PUBLIC, PUBLICATION
 from duckanon.integrations.record.suppressed_files import suppressed_table
@@ -27,13 +27,19 @@ from duckanon.integrations.results import fetch
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
-_CALL = re.compile(r"\s*(?:FROM\s+)?(suppress\s*\(.*)\)\s*;?\s*", re.IGNORECASE | re.DOTALL)
+# A call whose answer is the same each time, as people write it: after CREATE TABLE ... AS, or with some of its columns.
+_CALL = re.compile(
+    r"\s*(?:CREATE\s[^();]*?\sAS\s+)?(?:(?P<select>SELECT\s[^();]*?(?:EXCLUDE\s*\([^();]*\)[^();]*?)?)\s+)?(?:FROM\s+)?"
+    r"(?P<call>(?P<function>suppress|k_anonymize|cell_key)\s*\(.*\))\s*;?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_AUDIT = re.compile(r"\baudit\s*(?::=|=>)", re.IGNORECASE)
 _RULES = ("tbl", "population", "k", "small", "privacy_unit", "public", "quasi_identifiers", "sensitive", "hierarchy")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Why files leave, to whom, and who decided that. calls: of suppress, by which files were made."""
+    """Why files leave, to whom, and who decided that. calls: by which files were made."""
 
     purpose: str
     recipient: str
@@ -49,9 +55,9 @@ def contents(con: Connection, files: Sequence[Path], decision: Decision) -> tupl
     policies, publications, ledger = (
         fetch(con.execute(f"FROM {name}()")).records() for name in ("policies", "publications", "privacy_ledger")
     )
-    loaded = {path: _loaded(con, path) for path in files}
-    told = [_file(con, path, table, publications) for path, table in loaded.items()]
-    calls = [_called(con, call, loaded) for call in decision.calls]
+    read = {path: readings(con, path, _loaded(con, path)) for path in files}
+    told = [_file(con, path, read[path], publications) for path in files]
+    calls = [_called(con, call, read) for call in decision.calls]
     internal = {
         "record": INTERNAL,
         # Without it nobody can find the internal part by trying.
@@ -91,19 +97,21 @@ def _loaded(con: Connection, path: Path) -> str:
     return file.load(con, str(path))
 
 
-def _file(con: Connection, path: Path, table: str, publications: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A file: its hash, which publication it is, and its certificate if it is a suppressed table.
+def _file(
+    con: Connection, path: Path, read: Sequence[tuple[str, bool]], publications: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """A file: its hash, which publication it is, and its certificate if it is a suppressed table. read: see `readings`.
 
     Raises InvalidInput for a file that is no publication: no audit covers it, so a record must not say what one found.
     """
-    same = published(con, path, table, [publication for publication in publications if not publication["withdrawn"]])
+    same = published(con, read, [publication for publication in publications if not publication["withdrawn"]])
     if same is None:
         raise InvalidInput(
             f"{path} is no publication of the database, or a withdrawn one, and no audit covers it: publish the table "
             "with SELECT publish(...), and write the file from its copy in the schema duckanon."
         )
     codes = json.loads(same["codes"] or "{}")
-    hidden = suppressed_table(con, as_text(con, path) if codes else table, codes)
+    hidden = suppressed_table(con, as_text(con, path) if codes else read[0][0], codes)
     return {
         "name": path.name,
         "sha256": digest(path),
@@ -136,28 +144,32 @@ def _verdict(con: Connection, table: str, publications: Sequence[dict[str, Any]]
     return {"table": table, "publications": names, "verdict": verdict, "changed_records_accepted": changed}
 
 
-def _called(con: Connection, call: str, loaded: dict[Path, str]) -> dict[str, Any]:
-    """A call of suppress, made again: which file it made, its sensitive cells, and what was suppressed besides."""
+def _called(con: Connection, call: str, read: Mapping[Path, Sequence[tuple[str, bool]]]) -> dict[str, Any]:
+    """A call, made again: which file it made; and of suppress, its sensitive cells and what was suppressed besides."""
     match = _CALL.fullmatch(call)
-    if match is None or "audit" in call.lower():
+    if match is None or _AUDIT.search(call):
         raise InvalidInput(
-            "--call is a call of suppress without audit, as in --call \"suppress('t', ['town'], ['sex'])\"."
+            "--call is the call of suppress, k_anonymize or cell_key that made a file, without audit, as in "
+            "--call \"suppress('t', ['town'], ['sex'])\"."
         )
-    con.execute(f'CREATE OR REPLACE TEMP TABLE "duckanon.call" AS FROM {match[1]}, audit := true)').fetchall()
-    text = '(SELECT * EXCLUDE (status, true_value, lower, upper) FROM "duckanon.call")'
-    file = next(
-        (
-            path.name
-            for path, table in loaded.items()
-            if same_rows(con, f"system.main.query_table({literal(table)})", text)
-        ),
-        None,
-    )
+    is_suppressed = fold(match["function"]) == "suppress"
+    made = f"{match['call'][:-1]}, audit := true)" if is_suppressed else match["call"]
+    con.execute(f'CREATE OR REPLACE TEMP TABLE "duckanon.call" AS FROM {made}').fetchall()
+    columns = match["select"] or "SELECT *"
+    without = "* EXCLUDE (status, true_value, lower, upper)" if is_suppressed else "*"
+    answer = f'({columns} FROM (SELECT {without} FROM "duckanon.call"))'
+    file = next((path.name for path, tables in read.items() if has_rows(con, tables, answer)), None)
     if file is None:
         raise InvalidInput(
-            f'--call "{call}": it was made again, and no --file has the table that it gives now. Give the call that '
-            "made the file; if the records or the policy have changed since, publish its new table and write that file."
+            f"--call {match['function']}(...): it was made again, and no --file has the table that it gives now. Give "
+            "the call that made the file; if the records or the policy have changed since, publish its new table and "
+            "write that file."
         )
+    return {"call": call, "file": file} | (_suppressed(con) if is_suppressed else {})
+
+
+def _suppressed(con: Connection) -> dict[str, Any]:
+    """What a call of suppress found sensitive, and what it suppressed besides."""
     keys = "* EXCLUDE (value, suppressed, status, true_value, lower, upper)"
     primary = fetch(con.execute(f"SELECT {keys} FROM \"duckanon.call\" WHERE status = 'primary'")).records()
     ((secondary, value),) = con.execute(
@@ -165,8 +177,6 @@ def _called(con: Connection, call: str, loaded: dict[Path, str]) -> dict[str, An
         "WHERE status = 'secondary'"
     ).fetchall()
     return {
-        "call": call,
-        "file": file,
         "primary": [{name: None if value is None else str(value) for name, value in cell.items()} for cell in primary],
         "secondary_cells": secondary,
         "secondary_value": value,

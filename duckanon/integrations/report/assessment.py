@@ -20,7 +20,7 @@ from duckanon.integrations.copied_columns import Copied, generalised
 from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
-from duckanon.integrations.published_copies import published, same_rows
+from duckanon.integrations.published_copies import published, readings, same_rows
 from duckanon.integrations.report.audited_tables import AuditedTables
 from duckanon.integrations.report.exposure import agreed
 from duckanon.integrations.report.fingerprint import hashed
@@ -327,7 +327,9 @@ class _Assessor:
         # Files stand beside the tables: two copies of one table are told, wherever they are.
         self.labels = {**self.labels, name: str(path)}
         self.tables = {**self.tables, name: {column.lower(): kind for column, kind in types}}
-        same = self.equal[name] = published(self.con, path, name, self.publications)
+        same = self.equal[name] = published(
+            self.con, readings(self.con, path, name) if self.publications else [], self.publications
+        )
         what = _("named by an option") if is_named else self.judged(str(path), name, types)
         if what is None and same is not None:
             what = _("publication {name}").format(name=same["name"])

@@ -143,6 +143,34 @@ def test_a_k_anonymous_table_that_is_published_gets_a_record(open_copy: Path, na
     assert run("verify", open_copy / f"{name}.json", open_copy / name).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "k_anonymize('audit =1', ['code', 'sex'], k := 3, categorical := ['code', 'sex'])",
+        "FROM k_anonymize('audit =1', ['code', 'sex'], k := 3, categorical := ['code', 'sex']);",
+        "CREATE TABLE copy AS SELECT * EXCLUDE (note) FROM k_anonymize('noted', ['code', 'sex'], k := 3, "
+        "categorical := ['code', 'sex'])",
+    ],
+)
+def test_the_call_of_a_k_anonymous_table_is_kept_inside(call: str, tmp_path: Path) -> None:
+    """Its file has codes that look like numbers, and its table a name that looks like an argument."""
+    make(
+        tmp_path,
+        "CREATE TABLE \"audit =1\" AS SELECT '00' || i % 3 AS code, i % 2 = 0 AS sex, i % 7 AS ill FROM range(60) r(i)",
+        "CREATE TABLE noted AS SELECT *, 'a note' AS note FROM \"audit =1\"",
+        "SELECT protect('audit =1', epsilon := 1, quasi_identifiers := ['code', 'sex'], sensitive := ['ill'], k := 3)",
+        "CREATE TABLE copy AS FROM k_anonymize('audit =1', ['code', 'sex'], k := 3, categorical := ['code', 'sex'])",
+        "SELECT publish('copy')",
+        f"COPY duckanon.copy TO '{tmp_path}/copy.csv'",
+    )
+    assert run("key", "new", tmp_path / "office.key").exit_code == 0
+    done = recorded(tmp_path, "out.json", "--call", call, file="copy.csv")
+    assert done.exit_code == 0, done.output
+    assert read(tmp_path / "out.internal.json")["calls"] == [{"call": call, "file": "copy.csv"}]
+    done = run("verify", tmp_path / "out.json", tmp_path / "copy.csv", tmp_path / "out.internal.json")
+    assert done.exit_code == 0, done.output
+
+
 def test_a_withdrawn_publication_gets_no_record(open_copy: Path, tmp_path: Path) -> None:
     for name in ("people.duckdb", "office.key", "open.csv"):
         shutil.copy(open_copy / name, tmp_path)
@@ -157,7 +185,10 @@ def test_a_withdrawn_publication_gets_no_record(open_copy: Path, tmp_path: Path)
             ("--call", "suppress('people', ['town'], [])"),
             "it was made again, and no --file has the table that it gives now",
         ),
-        (("--call", "cell_key('people', ['town'])"), "--call is a call of suppress without audit"),
+        (("--call", "dp_group_sizes('people')"), "--call is the call of suppress, k_anonymize or cell_key"),
+        (("--call", "SELECT publish('x') FROM suppress('people', ['town'], [])"), "--call is the call of suppress"),
+        (("--call", "suppress('people', ['town'], [], audit := true)"), "--call is the call of suppress"),
+        (("--call", "k_anonymize('people', ['sex'], k := 3)"), "no --file has the table that it gives now"),
         (("--purpose", ""), "A record says which files leave"),
     ],
 )
