@@ -173,6 +173,7 @@ def _refuse_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, probl
     ways = ["leave variables out or make them coarser"]
     if candidate.terms.kind == "suppressed":
         ways.append(f"suppress with a larger n, {max(candidate.policy.small, candidate.policy.k)} at least")
+        ways += _same_pattern(candidate)
     if candidate.terms.kind == "perturbed":
         ways.append("perturb with a larger max_deviation and variance")
     if candidate.terms.digits is not None and _has_half(con, candidate):
@@ -185,6 +186,17 @@ def _refuse_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, probl
         f"together with {names} it is not proven safe: {problem}. Publish what can be added up from {names}, or "
         f"{', or '.join(ways)}",
     )
+
+
+def _same_pattern(candidate: Candidate) -> list[str]:
+    """What helps where a cell is suppressed in one of two tables of the same cells only, such as counts and sums."""
+    variables = set(map(fold, candidate.terms.variables))
+    alike = [
+        publication.name
+        for publication in candidate.earlier
+        if publication.kind == "suppressed" and set(map(fold, publication.variables)) == variables
+    ]
+    return [f"suppress all that {alike[0]} does, by an apriori of its lines WHERE suppressed"] if alike else []
 
 
 def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Sequence[str]) -> str | None:

@@ -54,6 +54,27 @@ def test_the_counts_of_suppressed_cells_are_refused_beside_their_sums(firms: duc
     assert "1 follow from all of them" in refused(firms, counts)
 
 
+@pytest.mark.parametrize("order", [("sums", "counts"), ("counts", "sums")])
+def test_counts_and_sums_of_the_same_cells_are_published_with_one_pattern(
+    con: duckdb.DuckDBPyConnection, order: tuple[str, str]
+) -> None:
+    """By their own rules each shows a cell that the other suppresses."""
+    calls = {"sums": f"suppress('firms', ['region'], ['branch'], {RULES}"}
+    calls["counts"] = "suppress('firms', ['region'], ['branch'], n := 4"
+    more = {"sums": SUMS, "counts": ""}
+    con.execute(FIRMS).fetchall()
+    con.execute(PROTECT.format(small=4, more="")).fetchall()
+    first, second = order
+    for name in order:
+        con.execute(f"CREATE TABLE {name} AS FROM {calls[name]})").fetchall()
+    said(con, PUBLISH.format(name=first, more=more[first]))
+    told = refused(con, PUBLISH.format(name=second, more=more[second]))
+    assert f"suppress all that {first} does, by an apriori of its lines WHERE suppressed" in told
+    con.execute(f"CREATE TABLE gone AS FROM {first} WHERE suppressed").fetchall()
+    con.execute(f"CREATE OR REPLACE TABLE {second} AS FROM {calls[second]}, apriori := 'gone')").fetchall()
+    assert "is published" in said(con, PUBLISH.format(name=second, more=more[second]))
+
+
 @pytest.mark.parametrize("rule", ["rule := 'threshold'", "rule := 'threshold', n := 2", "rule := 'p%'"])
 def test_cells_of_few_or_dominated_by_one_must_be_suppressed(con: duckdb.DuckDBPyConnection, rule: str) -> None:
     """One firm dominates a cell; another holds three firms' numbers, where p% finds nothing and small is 4."""
