@@ -22,7 +22,7 @@ from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.instead import is_like_an_aggregate, not_called
 from duckanon.rewrite.normalize.quotients import Quotient, guarded, inner, quotient
-from duckanon.rewrite.normalize.split import may_be
+from duckanon.rewrite.normalize.split import is_same, may_be
 
 # Functions around a number for the ends of its interval.
 ENDS = ("low", "high")
@@ -340,8 +340,9 @@ class _Writer:
         grouped = self._grouped
         if isinstance(node, exp.Column) and not node.table and aliased and fold(node.name) in grouped.aliases:
             return node.copy()
-        if node in grouped.keys:
-            return self._sql(self._over.keys[grouped.keys.index(node)])
+        place = self._key(node)
+        if place is not None:
+            return self._sql(self._over.keys[place])
         if node in grouped.aggregates and not isinstance(node.parent, exp.Window):
             return self._sql(self._over.aggregates[grouped.aggregates.index(node)])
         if isinstance(node, exp.Column):
@@ -366,6 +367,14 @@ class _Writer:
 
     def _sql(self, text: str) -> Node:
         return sqlglot.parse_one(text, read=DIALECT)
+
+    def _key(self, node: Node) -> int | None:
+        """The place of the key that an expression is, also where its columns are written in another way."""
+        keys = self._grouped.keys
+        if node in keys:
+            return keys.index(node)
+        same = [] if isinstance(node, exp.Column) else [at for at, key in enumerate(keys) if is_same(node, key)]
+        return same[0] if len(same) == 1 else None
 
     def _place(self, node: Node) -> int:
         """Of the key that a column is. Raises NotFollowed."""

@@ -103,6 +103,27 @@ def may_be(node: Node, other: Node) -> bool:
     return not node.table or not other.table or fold(node.table) == fold(other.table)
 
 
+def is_same(node: Node, other: Node) -> bool:
+    """Whether two expressions can be one: but for the case of names, and for table names that a column may lack."""
+    if isinstance(node, exp.Column):
+        return may_be(node, other)
+    if isinstance(node, exp.Anonymous):
+        # The case of a name of a function makes no difference; all else is text.
+        same = isinstance(other, exp.Anonymous) and fold(node.name) == fold(other.name)
+        return same and _are_same(node.expressions, other.expressions)
+    names = node.args.keys() | other.args.keys()
+    return type(node) is type(other) and all(_are_same(node.args.get(key), other.args.get(key)) for key in names)
+
+
+def _are_same(part: object, other: object) -> bool:
+    """As `is_same`, of what stands under a name in two nodes."""
+    if isinstance(part, list) and isinstance(other, list):
+        return len(part) == len(other) and all(map(_are_same, part, other))
+    if isinstance(part, ROOT) and isinstance(other, ROOT):
+        return is_same(part, other)
+    return (part or None) == (other or None)
+
+
 def _keys(query: Node) -> list[Node] | None:
     """The expressions by which a SELECT groups; None if it does not group, or has several grouping sets."""
     if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
