@@ -44,7 +44,7 @@ CALLS = {
         f"date_trunc('{unit}', {{}})"
         for unit in ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade", "century")
     ],
-    **{name: [f"{name}({{}})"] for name in ("floor", "ceil", "round", "abs", "trunc", "date")},
+    **{name: [f"{name}({{}})"] for name in ("floor", "ceil", "round", "abs", "sign", "trunc", "date")},
     "epoch": ["epoch({})", "extract(epoch FROM {})", "date_part('epoch', {})"],
     "strftime": ["strftime({}, '%Y-%m-%d')", "strftime({}, '%Y%m%d %H:%M:%S.%f %g %p %I %j 100%%')"],
     "neg": ["- {}"],

@@ -882,6 +882,13 @@ def _absolute(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     raise NotTotal(LISTED)
 
 
+def _signed(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
+    _no_more(rest)
+    if scalar.kind in WHOLE or scalar.kind in ("FLOAT", "DOUBLE") or digits(scalar.kind) is not None:
+        return Scalar(builtin("sign", scalar.sql), "TINYINT", (Fraction(-1), Fraction(1)))
+    raise NotTotal(LISTED)
+
+
 def _negative(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
     _no_more(rest)
     if scalar.kind in WHOLE:
@@ -932,6 +939,7 @@ FUNCTIONS: Mapping[str, _Function] = {
     "strftime": _shown,
     "date": _day,
     "abs": _absolute,
+    "sign": _signed,
     "neg": _negative,
     **_DATES,
 }
