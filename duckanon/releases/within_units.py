@@ -7,21 +7,25 @@ table like any other: its records are counted, summed and cut to `rows_per_unit`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import partial
+from itertools import product
 from typing import Any
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import OWNER, Domain, Policy
 from duckanon.catalog.snapshot import Protected, Stored
+from duckanon.catalog.types import WHOLE
 from duckanon.governance.ledger_tables import schema_of
 from duckanon.releases.noise import NotOffered
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,
     Column,
+    Comparison,
     Constant,
     Expr,
     Function,
@@ -31,8 +35,9 @@ from duckanon.rewrite.algebra.expressions import (
     Or,
     has,
     rebuilt,
+    walk,
 )
-from duckanon.rewrite.algebra.filters import NotTotal
+from duckanon.rewrite.algebra.filters import NotTotal, written
 from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.building import Builder
@@ -120,7 +125,61 @@ def _over(
     kept = frozenset(rebuilt(condition, lambda each: _moved(each, number)) for condition in where)
     # A column of constants has no other values, so these are a key's.
     kept |= {_is_one_of(Column(number, text), field.listed) for text, field in made.fields.items() if field.listed}
-    return replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept), relation
+    carried = frozenset(_carried_over(scope, made, Source(number, table), keys or (), kept))
+    return replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept | carried), relation
+
+
+def _carried_over(
+    scope: Scope, made: Made, source: Source, keys: Sequence[Expr], where: frozenset[Expr]
+) -> Iterator[Expr]:
+    """Conditions that hold for all records anyway, as a join says, on the rows of open tables that have keys.
+
+    With `code = concept.id`, each code is a key beside the name of its concept alone, and a condition on the code
+    leaves only such concepts. source: of the relation, over which keys and conditions are.
+    """
+    named = _names_in(keys)
+    shown = {_row_of(made, name) for name in named} - {None}
+    for names in made.equal:
+        present = sorted(names & made.fields.keys())
+        for one, other in product(present, present):
+            if one == other or _row_of(made, one) not in shown:
+                continue
+            if other in named:
+                yield Comparison("=", Column(source.number, other), Column(source.number, one))
+            for condition in where if _are_alike(made, one, other) else ():
+                if _names_in([condition]) == {other} and not has(condition, Nested):
+                    moved = rebuilt(condition, partial(_renamed, {other: one}))
+                    if _is_total(scope, made, moved):
+                        yield moved
+
+
+def _names_in(exprs: Sequence[Expr]) -> set[str]:
+    return {node.name for expr in exprs for node in walk(expr) if isinstance(node, Column)}
+
+
+def _renamed(names: Mapping[str, str], expr: Expr) -> Expr | None:
+    return Column(expr.source, names[expr.name]) if isinstance(expr, Column) else None
+
+
+def _are_alike(made: Made, one: str, other: str) -> bool:
+    """Whether equal values of two columns are written alike: 1 and 1.00 differ as texts."""
+    kinds = {made.fields[name].kind for name in (one, other)}
+    return len(kinds) == 1 or kinds <= WHOLE.keys()
+
+
+def _row_of(made: Made, name: str) -> int | None:
+    """The source whose rows of an open table have a column; None for other columns."""
+    origin = made.fields[name].origin
+    return origin.source if origin is not None and origin.rows is not None else None
+
+
+def _is_total(scope: Scope, made: Made, condition: Expr) -> bool:
+    """Whether a condition over a relation is proven not to fail, where a column of another type was put into it."""
+    try:
+        written(condition, made.types, scope.today)
+    except NotTotal:
+        return False
+    return True
 
 
 def _name_in_statement(one: Field, spelled: Mapping[str, str]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.types import own_step
 from duckanon.rewrite.algebra.constants import NUMBER, TEXT, decimal_type, folded, type_name
-from duckanon.rewrite.algebra.expressions import Cast, Column, Expr, Star, Unclear, has, is_windowed
+from duckanon.rewrite.algebra.expressions import Cast, Column, Expr, Star, Unclear, has, is_windowed, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block, Relation, Table, Union, is_protected
@@ -25,7 +25,7 @@ from duckanon.units.relation import Joined, Part, Shown
 from duckanon.units.scope import NotLocal, Scope
 from duckanon.units.unions import output_names, united
 from duckanon.units.values import computed, meeting
-from duckanon.units.windows import Windows, as_first_rows, first_rows, numbered
+from duckanon.units.windows import Windows, as_first_rows, as_grouped, first_rows, numbered
 
 Over = Callable[[Expr], Expr]
 _LIMITED = (
@@ -116,7 +116,7 @@ class Builder:
             raise NotLocal("Grouping sets and PIVOT are not followed within a unit: group by the columns themselves.")
         if any(has(expression, (Star, Unclear)) for expression in block.expressions()):
             raise NotLocal("A star, a macro or a whole record is not followed within a unit: name the columns.")
-        block = self.flat(as_first_rows(block))
+        block = self.flat(as_first_rows(as_grouped(block, self.scope.new_source())))
         windowed = any(map(is_windowed, block.expressions()))
         made, where, over = self.joined(block, owned=owned or windowed)
         if block.keys is None:
@@ -190,8 +190,11 @@ class Builder:
     def _grouped(self, block: Block, made: Made, where: Sequence[Expr], over: Over) -> tuple[Made, dict[str, str]]:
         """Groups of the rows of each unit."""
         keys = [over(key) for key in block.keys or ()]
+        # A constant, such as DISTINCT has, makes no further groups.
+        keys = [key for key in keys if folded(key, self.scope.today) is None] or keys
         columns = {key.name for key in keys if isinstance(key, Column)}
-        if made.shows_unit and not any(set(names) <= columns for names in made.fixes.values()):
+        fixes = {fixed: found for fixed in made.fixes if (found := made.fixing(fixed, columns)) is not None}
+        if made.shows_unit and not fixes:
             raise AcrossUnits(
                 {key: self._field(key, made) for key in keys}, [over(output.expr) for output in block.outputs]
             )
@@ -202,18 +205,24 @@ class Builder:
         having = [groups.over(over(expression)) for expression in in_order(block.having)]
         qualify = [groups.over(over(expression)) for expression in in_order(block.qualify)]
         # The unit is always a key, so columns that only say which unit it is make no further difference.
-        unique = names - set(made.fixes.get(UNIT_ITSELF, ())) if made.has_unit else names
+        unique = names - set(fixes.get(UNIT_ITSELF, ())) if made.has_unit else names
         grouped = Made(
             replace(groups.relation(where), of_units=made.shows_unit and not unique),
             groups.fields,
             made.has_unit,
-            made.rows if unique else 1,
+            made.rows_by(_names_in(keys) - set(fixes.get(UNIT_ITSELF, ()))) if unique else 1,
             frozenset([unique]),
-            {fixed: columns for fixed, columns in made.fixes.items() if set(columns) <= names},
+            {fixed: columns for fixed, columns in fixes.items() if set(columns) <= names},
             made.counted if unique else None,
             made.owned,
+            frozenset(both for each in made.equal if len(both := each & names) > 1),
         )
         return self._windowed(grouped, having, outputs, qualify)
+
+
+def _names_in(exprs: Iterable[Expr]) -> set[str]:
+    """The names of the columns in expressions over a relation."""
+    return {node.name for expr in exprs for node in walk(expr) if isinstance(node, Column)}
 
 
 def _kind_of(kind: str, number: Fraction | None) -> str:

@@ -98,16 +98,33 @@ def are_told_apart(field: Field, other: Field) -> bool:
 class Equal:
     """Classes of columns that conditions say are equal, by their names in relations.
 
-    fields: what is known of each by name. Columns that do not tell each other's values apart are not in one class.
+    fields: what is known of each by name. known: classes of which that is known already. Columns that do not tell each
+    other's values apart are not in one class.
     """
 
-    def __init__(self, scope: Scope, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        conditions: Iterable[Expr],
+        fields: Mapping[str, Field],
+        known: Iterable[frozenset[str]] = (),
+    ) -> None:
         self._classes: list[set[str]] = []
+        for names in known:
+            self._join({*names})
         for pair in filter(None, map(equated, conditions)):
-            names = {scope.name(column) for column in pair} & fields.keys()
-            if len(names) == 2 and are_told_apart(*(fields[name] for name in names)):
-                met = [texts for texts in self._classes if texts & names]
-                self._classes = [texts for texts in self._classes if not texts & names] + [names.union(*met)]
+            both = {scope.name(column) for column in pair} & fields.keys()
+            if len(both) == 2 and are_told_apart(*(fields[name] for name in both)):
+                self._join(both)
+
+    def _join(self, names: set[str]) -> None:
+        met = [texts for texts in self._classes if texts & names]
+        self._classes = [texts for texts in self._classes if not texts & names] + [names.union(*met)]
+
+    @property
+    def classes(self) -> frozenset[frozenset[str]]:
+        """The classes of more than one column."""
+        return frozenset(map(frozenset, self._classes))
 
     def of(self, name: str) -> set[str]:
         """The columns that are equal to one, with itself."""

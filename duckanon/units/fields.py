@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
 from duckanon.catalog.names import TableName
 from duckanon.rewrite.algebra.expressions import Expr
-from duckanon.units.relation import OpenRows, Relation
+from duckanon.units.relation import OneRow, OpenRows, Relation
 
 # The least and the largest value of a number, and the step between its values.
 Bounds: TypeAlias = tuple[Fraction, Fraction, Fraction]
@@ -76,7 +76,8 @@ class Made:
     unique: sets of columns that no two rows of one unit share (of an open relation: no two rows at all). fixes: which
     columns fix a record, and with it the unit, or the unit itself. counted: the protected table whose records are its
     rows; None for other rows. owned: whether its rows have the unit's column; else they get it from what they are
-    joined with.
+    joined with. equal: sets of columns that have one value in each row, as a join says. parts: of a join in which rows
+    of a unit meet several others, the columns of a part, and how many of its rows count.
     """
 
     relation: Relation
@@ -87,11 +88,33 @@ class Made:
     fixes: Mapping[Fixes, tuple[str, ...]] = field(default_factory=dict)
     counted: TableName | None = None
     owned: bool = True
+    equal: frozenset[frozenset[str]] = frozenset()
+    parts: frozenset[tuple[frozenset[str], int]] = frozenset()
 
     @property
     def shows_unit(self) -> bool:
         """Whether it has the unit's column."""
         return self.has_unit and self.owned
+
+    def rows_by(self, columns: Set[str]) -> int:
+        """How many different values of some columns the rows of a unit that count have, at most."""
+        return min([self.rows, *(rows for names, rows in self.parts if columns <= names)])
+
+    def fixing(self, fixed: Fixes, among: Collection[str]) -> tuple[str, ...] | None:
+        """Of some columns those that fix a record or the unit: the known ones, or what is equal to them."""
+        found = [
+            next((one for one in (name, *sorted(self._equal_to(name))) if one in among), None)
+            for name in self.fixes[fixed]
+        ]
+        return None if None in found else tuple(filter(None, found))
+
+    def _equal_to(self, name: str) -> frozenset[str]:
+        return frozenset[str]().union(*(names for names in self.equal if name in names))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is of open tables and constants alone, not of answers with noise, which are not there yet."""
+        return not self.has_unit and all(isinstance(leaf, OpenRows | OneRow) for leaf in self.relation.leaves())
 
     @property
     def types(self) -> dict[str, str]:

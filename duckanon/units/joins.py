@@ -33,7 +33,8 @@ from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.units.conditions import Equal, are_told_apart, equated, factored
 from duckanon.units.fields import Field, Fixes, Made
 from duckanon.units.listed_keys import keys_of, listed
-from duckanon.units.relation import Cut, Joined, Part, Shown
+from duckanon.units.open_rows import computed_of, connected, together
+from duckanon.units.relation import Cut, Joined, OneRow, Part, Shown
 from duckanon.units.scope import NotLocal, NotToldApart
 from duckanon.units.subqueries import Subqueries
 from duckanon.units.values import computed, meeting
@@ -51,9 +52,9 @@ _FAN_OUT = (
     "unique there."
 )
 _FROM_OPEN = "A LEFT JOIN from an open table would show its rows without any unit: join the other way."
-_SEVERAL_LEFT = (
-    "A LEFT JOIN of several rows with several rows of a unit is not followed: group one side by the unit first."
-)
+
+
+_NO_TABLE = Made(Joined((Part(OneRow(), unit=False),)), {}, has_unit=False, unique=frozenset([frozenset()]))
 
 
 class Join:
@@ -66,15 +67,15 @@ class Join:
         self._builder, self._scope, self._block, self._owned = builder, builder.scope, block, owned
         self._sources = [source for source in block.sources if source.join not in ("semi", "anti")]
         self._where = _conditions(block)
-        if not self._sources:
-            raise NotLocal("The query reads no table.")
         self._made = self._read()
         self._where = [self._by_columns(condition) for condition in self._where]
         self._sources = [replace(source, on=frozenset(map(self._by_columns, source.on))) for source in self._sources]
         inner = {source.number for source in self._sources if source.join == "inner"}
         # What a LEFT JOIN finds is equal to nothing before WHERE.
         expressions = (condition for condition in self._where if _sources_in(condition) <= inner)
-        self._equal = Equal(self._scope, expressions, _together(*(one.fields for one in self._made.values())))
+        known = [names for number in sorted(inner) for names in self._made[number].equal]
+        fields = _together(*(one.fields for one in self._made.values()))
+        self._equal = Equal(self._scope, expressions, fields, known)
         # The conditions of WHERE that the join has.
         self._met: set[Expr] = set()
         self._made = {source.number: self._numbered(source) for source in self._sources}
@@ -215,7 +216,7 @@ class Join:
         local = self._of_one_unit([source for source in inner if self._of(source).has_unit])
         if not local and any(self._of(source).has_unit for source in left):
             raise NotLocal(_FROM_OPEN, next(source.node for source in left if self._of(source).has_unit))
-        joined = self._inner([*local, *(source for source in inner if source not in local)])
+        joined = self._inner([*local, *(source for source in inner if source not in local)]) if inner else _NO_TABLE
         same = list(local)
         for one in left:
             joined = self._with_left(joined, one, same)
@@ -257,14 +258,18 @@ class Join:
         for one in order:
             now = self._of(one)
             if one.number in cut:
-                now = self._cut(now)
+                # Its conditions stay in WHERE, too, where they say which keys there are.
+                now = self._cut(now, self._where)
             fields |= now.fields
             fixes = {**now.fixes, **fixes}
             parts.append(Part(now.relation, "inner", self._conditions_on(fields), now.shows_unit))
-        has_unit = any(self._of(source).has_unit for source in order)
+        local = [source for source in order if self._of(source).has_unit]
+        has_unit = bool(local)
         fields |= {name: replace(fields[name], is_unit=True, never_null=True) for name in self._units(fields)}
         relation = Joined(tuple(parts), (), _columns(fields))
-        return Made(relation, fields, has_unit, rows, unique, fixes, counted, self._owned)
+        met = frozenset((frozenset(self._of(source).fields), self._of(source).rows) for source in local)
+        known = (fields, has_unit, rows, unique, fixes, counted, self._owned, self._equal.classes)
+        return Made(relation, *known, met if len(cut) > 1 else frozenset())
 
     def _units(self, fields: Mapping[str, Field]) -> set[str]:
         """The columns that are the unit, as the join's conditions say."""
@@ -322,9 +327,22 @@ class Join:
                 for source in order
                 if source.number not in numbers and self._is_found(self._of(source), known)
             }
+            new = new or self._found_together([source for source in order if source.number not in numbers], known)
             if not new:
                 return numbers
             numbers = numbers | new
+
+    def _found_together(self, sources: Sequence[Source], known: set[str]) -> set[int]:
+        """Sources of open rows of which at most one row together is found by known columns, of those that are left."""
+        opened = [source for source in sources if self._of(source).is_open]
+        fields = _together(*(made.fields for made in self._made.values()))
+        for group in connected(opened, self._where):
+            made = together(self._scope, [self._made[number] for number in sorted(group)], self._where)
+            by = {name for name in made.fields if self._equal.of(name) & known}
+            by |= computed_of(self._scope, self._where, made.fields, {name: fields[name] for name in known})
+            if self._scope.is_unique(made, frozenset(by)):
+                return set(group)
+        return set()
 
     def _fans_out(self, source: Source) -> NotLocal:
         """Why a source is not followed of which a row may meet several."""
@@ -351,16 +369,11 @@ class Join:
         columns = frozenset(name for name in made.fields if self._equal.of(name) & known)
         return self._scope.is_unique(made, columns)
 
-    def _cut(self, made: Made) -> Made:
+    def _cut(self, made: Made, conditions: Iterable[Expr]) -> Made:
         """The rows of a source that meet the conditions on it alone, at most so many of each unit as count."""
         if not made.owned:
             raise NotLocal("Several rows of a unit meet several others in this join, and one is known by a link only.")
-        own = [
-            condition
-            for condition in self._where
-            if condition not in self._met and not has(condition, Nested) and self._is_over(condition, made.fields)
-        ]
-        self._met.update(own)
+        own = self._on(conditions, made.fields)
         tests = tuple(sorted(self._scope.written(self._scope.over(condition), made.fields) for condition in own))
         filtered = Joined((Part(made.relation),), tests, _columns(made.fields))
         cut = Cut(filtered, made.rows, tuple(sorted(made.fields)))
@@ -368,8 +381,11 @@ class Join:
 
     def _meeting(self, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> dict[str, Field]:
         """What is known of a source's columns in the rows that meet conditions."""
-        own = [condition for condition in conditions if not has(condition, Nested) and self._is_over(condition, fields)]
-        return meeting(self._scope, fields, map(self._scope.over, own))
+        return meeting(self._scope, fields, map(self._scope.over, self._on(conditions, fields)))
+
+    def _on(self, conditions: Iterable[Expr], fields: Mapping[str, Field]) -> list[Expr]:
+        """The conditions on a source's columns alone."""
+        return [each for each in conditions if not has(each, Nested) and self._is_over(each, fields)]
 
     def _with_listed_keys(self, joined: Made) -> Made:
         """What is joined, where a key is equal to a column of an open table of which conditions leave some rows."""
@@ -420,25 +436,36 @@ class Join:
         }
         fields = {**joined.fields, **new}
         on = sorted(self._scope.written(self._scope.over(condition), fields) for condition in source.on)
-        rows, counted, unique = self._left_counted(joined, source)
-        assert isinstance(joined.relation, Joined)
-        parts = (*joined.relation.joined, Part(now.relation, "left", tuple(on), now.shows_unit))
-        relation = Joined(parts, (), _columns(fields))
-        return replace(joined, relation=relation, fields=fields, rows=rows, counted=counted, unique=unique)
+        few = self._left_counted(joined, source)
+        if few is None:
+            counted = joined.parts | {(frozenset(joined.fields), joined.rows)}
+            few = replace(self._cut(joined, ()), rows=joined.rows * now.rows, unique=frozenset(), parts=counted)
+            now = self._cut(now, source.on)
+        parts = few.relation.joined if isinstance(few.relation, Joined) else (Part(few.relation),)
+        relation = Joined((*parts, Part(now.relation, "left", tuple(on), now.shows_unit)), (), _columns(fields))
+        return replace(few, relation=relation, fields=fields)
 
-    def _left_counted(self, joined: Made, source: Source) -> tuple[int, TableName | None, frozenset[frozenset[str]]]:
-        """As `_counted`, with a LEFT JOIN: its rows are those so far, or more where one meets several."""
+    def _left_counted(self, joined: Made, source: Source) -> Made | None:
+        """As `_counted`, with a LEFT JOIN: its rows are those so far, or more where one meets several.
+
+        None where several rows of a unit meet several others, and both sides are to be cut.
+        """
         now = self._of(source)
         fields = _together(joined.fields, now.fields)
         columns = {name for each in source.on for name in self._told_apart(each, fields)}
-        if self._scope.is_unique(now, frozenset(columns & now.fields.keys())):
-            return joined.rows, joined.counted, joined.unique
+        met = together(self._scope, [now], source.on) if now.is_open else now
+        if any(self._scope.is_unique(made, frozenset(columns & now.fields.keys())) for made in (now, met)):
+            return joined
         if not now.has_unit:
             raise self._fans_out(source)
-        if not any(texts <= columns & joined.fields.keys() for texts in joined.unique):
-            raise self._of_two_types(source) or NotLocal(_SEVERAL_LEFT, source.node)
-        # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
-        return (now.rows if joined.rows == 1 else joined.rows + now.rows), now.counted, frozenset()
+        if any(texts <= columns & joined.fields.keys() for texts in joined.unique):
+            # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
+            rows = now.rows if joined.rows == 1 else joined.rows + now.rows
+            return replace(joined, rows=rows, counted=now.counted, unique=frozenset())
+        why = self._of_two_types(source)
+        if why is not None:
+            raise why
+        return None
 
 
 def _conditions(block: Block) -> list[Expr]:

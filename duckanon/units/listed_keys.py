@@ -15,7 +15,7 @@ from duckanon.rewrite.algebra.expressions import NULL, Boolean, Cast, Column, Co
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.units.fields import Field, Made
-from duckanon.units.scope import Scope, is_open, of_open
+from duckanon.units.scope import Scope, of_open
 
 # So many values are written into a question, of types of which each value is written as a constant.
 _MOST = 1000
@@ -34,7 +34,7 @@ def listed(scope: Scope, field: Field, made: Made, column: str) -> Field:
     """
     kinds = {made.fields[column].kind, field.kind}
     is_of_type = kinds <= _TYPES and (len(kinds) == 1 or kinds <= WHOLE.keys())
-    if field.listed or made.has_unit or not is_open(made) or not is_of_type:
+    if field.listed or not made.is_open or not is_of_type:
         return field
     name = quoted([column])
     rows = f"SELECT DISTINCT {name} AS v FROM ({of_open(made)}) AS r WHERE {name} IS NOT NULL LIMIT {_MOST + 1}"

@@ -144,6 +144,14 @@ class OpenRows(Relation):
 
 
 @dataclass(frozen=True)
+class OneRow(Relation):
+    """The row of a SELECT that reads nothing. It is the same whatever the records are."""
+
+    def sql(self, _: Path) -> str:
+        return f"SELECT {_NOTHING}"
+
+
+@dataclass(frozen=True)
 class Answered(Relation):
     """The noisy answer to another question: rows that were paid for, and are the same whatever the records are.
 

@@ -154,8 +154,10 @@ class Scope:
         """Whether no two rows of a relation (with a unit: of one unit) share the values of some of its columns."""
         if any(texts <= columns for texts in made.unique):
             return True
-        if not isinstance(made.relation, OpenRows) or not columns:
+        if not made.is_open:
             return False
+        if not columns:
+            return self.holds(f"SELECT system.main.count(*) <= 1 FROM ({of_open(made)}) AS r")
         return self.holds(no_two_share(f"({of_open(made)})", columns))
 
     def bounds(self, field: Field) -> Bounds | None:
@@ -211,11 +213,6 @@ def _in_decimals(low: Fraction, high: Fraction) -> Bounds:
     # (Floats do not tell a number that is just below a power of ten from it.)
     step = Fraction(10) ** (power - (Fraction(10) ** power > reach) - _DIGITS)
     return floor(low / step) * step, ceil(high / step) * step, step
-
-
-def is_open(made: Made) -> bool:
-    """Whether a relation without a unit is of open tables alone, not of answers with noise, which are not there yet."""
-    return not any(isinstance(leaf, Answered) for leaf in made.relation.leaves())
 
 
 def of_open(made: Made) -> str:

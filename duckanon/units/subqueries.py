@@ -54,7 +54,7 @@ from duckanon.units.fields import Field, Made
 from duckanon.units.grouping import Groups
 from duckanon.units.listed_keys import keys_of, listed
 from duckanon.units.relation import Cut, Grouped, Joined, Part, Shown
-from duckanon.units.scope import NotLocal, NotToldApart, OtherUnits, is_open, of_open
+from duckanon.units.scope import NotLocal, NotToldApart, OtherUnits, of_open
 from duckanon.units.uniqueness import no_two_share
 from duckanon.units.windows import as_first_rows, first_rows
 
@@ -471,7 +471,7 @@ class Subqueries:
         """Whether no two rows of a relation (with a unit: of one unit) have equal keys."""
         if any(texts <= set(keys) for texts in made.unique):
             return True
-        if made.has_unit or not is_open(made):
+        if not made.is_open:
             return False
         return self._scope.holds(no_two_share(f"({of_open(made)})", keys))
 

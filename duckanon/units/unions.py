@@ -28,7 +28,8 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
     members = [_member(builder, member) for member in union.members]
     if len({len(columns) for _, columns in members}) > 1:
         raise NotLocal("The queries of a UNION have different numbers of columns.")
-    if not all(made.has_unit for made, _ in members):
+    has_unit = members[0][0].has_unit
+    if any(made.has_unit is not has_unit for made, _ in members):
         raise NotLocal(
             "A UNION of protected records with rows of open tables has rows without a unit: ask for each by itself."
         )
@@ -44,12 +45,12 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
             _common(each, sources[read]), bounds=_widest(list(map(scope.bounds, each)))
         )
     fixes = _fixes(members, list(fields))
-    if union.kind != "all" and not fixes:
+    if union.kind != "all" and has_unit and not fixes:
         raise NotLocal("UNION, INTERSECT and EXCEPT are computed within a unit where the unit is one of their columns.")
     relation = United(union.kind, tuple(_renamed(made, columns, fields) for made, columns in members))
     unique = frozenset() if union.kind == "all" else frozenset([frozenset(fields)])
     rows = sum(made.rows for made, _ in members)
-    return Made(relation, fields, True, rows, unique, fixes), list(fields)
+    return Made(relation, fields, has_unit, rows, unique, fixes), list(fields)
 
 
 def output_names(read: Relation) -> list[str]:
@@ -77,7 +78,7 @@ def _renamed(made: Made, columns: Sequence[str], fields: dict[str, Field]) -> Jo
         kind = made.fields[column].kind
         cast = widened(Scalar(value, kind), field.kind).sql if kind else f"CAST({value} AS {field.kind})"
         shown.append(Shown(name, cast))
-    return Joined((Part(made.relation),), (), tuple(shown))
+    return Joined((Part(made.relation, unit=made.shows_unit),), (), tuple(shown))
 
 
 def _fixes(members: Sequence[tuple[Made, list[str]]], names: Sequence[str]) -> dict[Fixes, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from duckanon.catalog.names import quoted
+from duckanon.catalog.names import fold, quoted
 from duckanon.rewrite.algebra.constants import Value, folded
 from duckanon.rewrite.algebra.expressions import (
     SOMEWHERE,
@@ -30,7 +30,7 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.possible_values import in_order, or_null
-from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.relations import Block, Output, Source
 from duckanon.rewrite.algebra.scalars import of_constant
 from duckanon.rewrite.normalize.windows import distinct_on
 from duckanon.units.fields import UNIT_ITSELF, Field, Made
@@ -62,6 +62,21 @@ _END = r"(UNBOUNDED PRECEDING|\d{1,6} PRECEDING|CURRENT ROW|\d{1,6} FOLLOWING|UN
 _FRAMES = re.compile(rf"(ROWS|RANGE|GROUPS) BETWEEN {_END} AND {_END}")
 _ENDS = ("UNBOUNDED PRECEDING", "PRECEDING", "CURRENT ROW", "FOLLOWING", "UNBOUNDED FOLLOWING")
 _WHOLE = "BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+
+
+def as_grouped(block: Block, number: int) -> Block:
+    """DISTINCT of what windows computed, or of rows that they chose, as groups of these rows.
+
+    number: of a source that the statement does not have.
+    """
+    is_computed = block.qualify or any(is_windowed(output.expr) for output in block.outputs)
+    names = [fold(output.name) for output in block.outputs]
+    is_whole = block.distinct is not None and set(block.distinct) == {output.expr for output in block.outputs}
+    if not is_computed or not is_whole or len(set(names)) < len(names) or block.limited:
+        return block
+    columns = [Column(number, name) for name in names]
+    outputs = tuple(Output(output.name, column) for output, column in zip(block.outputs, columns, strict=True))
+    return Block((Source(number, replace(block, distinct=None, order=())),), outputs, keys=tuple(columns))
 
 
 def as_first_rows(block: Block) -> Block:

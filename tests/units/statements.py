@@ -39,6 +39,7 @@ _CONSTANTS = {
     "nations": {"region": ["'north'", "'North'"], "pop": ["0", "5"], "nation": ["'a'"]},
     "items": {"kind": ["'k'", "'K'"], "weight": ["0", "3"], "item": ["1", "4"]},
     "tags": {"tag": ["'t'", "'T'"], "item": ["1", "3"]},
+    "rows": {"weight": ["1"], "item": ["1", "3"]},
 }
 _KEYS = {
     "customer": ["nation"],
@@ -64,6 +65,7 @@ _PLAIN = {
     "nations": ["nation", "region", "pop"],
     "items": ["item", "kind", "weight"],
     "tags": ["item", "tag"],
+    "rows": ["item", "weight"],
 }
 
 
@@ -458,6 +460,8 @@ class Statements:
                 ("lineitem", f"{new}.o = {own}.o"),
                 ("lineitem", f"{new}.o = {own}.o AND {new}.line = {own}.line"),
                 ("tags", f"{new}.item = {own}.item"),
+                ("tags", f"{new}.item = {own}.item AND {new}.tag = {self.rng.choice(_CONSTANTS['tags']['tag'])}"),
+                ("rows", f"{new}.item = {own}.item"),
             ]
         elif table == "calls":
             ways = [("customer", f"{new}.{unit} = {own}.{unit}"), ("calls", f"{new}.{unit} = {own}.{unit}")]
@@ -472,9 +476,18 @@ class Statements:
             # Nothing then says that the records are of one unit.
             on = self._between([(new, other)], [(own, table)])
         how = self.rng.choice(["JOIN", "JOIN", "JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN", "RIGHT JOIN"])
+        read = self._rows() if other == "rows" else other
         if how in ("SEMI JOIN", "ANTI JOIN"):
-            return f" {how} {other} {new} ON {on}", new, ""
-        return f" {how} {other} {new} ON {on}", new, other
+            return f" {how} {read} {new} ON {on}", new, ""
+        return f" {how} {read} {new} ON {on}", new, other
+
+    def _rows(self) -> str:
+        """Rows without a table."""
+        rows = [
+            f"SELECT {at} AS item, {self.rng.choice(['1', '2', 'NULL'])} AS weight"
+            for at in self.rng.choices([1, 2, 3, 4], k=2)
+        ]
+        return f"({' UNION ALL '.join(rows)})"
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, quoted
 from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.normalize import decorrelation
-from duckanon.units import building, grouping, leaves
+from duckanon.units import building, grouping, joins, leaves, open_rows
 from duckanon.units.building import Builder
 from duckanon.units.fields import Bounds, Made
 from duckanon.units.grouping import Aggregated
 from duckanon.units.joins import Join
-from duckanon.units.relation import UNIT, Cut, Grouped, Joined, OpenRows, Records, Relation
+from duckanon.units.relation import UNIT, Cut, Grouped, Joined, OpenRows, Part, Records, Relation, Shown
 from duckanon.units.scope import Scope
 from duckanon.units.subqueries import Subqueries
 from duckanon.units.windows import Windows
@@ -106,6 +106,21 @@ def any_value(patch: Patch) -> None:
 def fan_out_not_counted(patch: Patch) -> None:
     """A lookup is taken for one of a unique key, and rows are not cut once more."""
     patch.setattr(Scope, "is_unique", lambda *_: True)
+    patch.setattr(PaidQuestion, "is_cut", property(lambda self: getattr(self, "relation", None) is None))
+
+
+def rows_left_out_of_a_lookup(patch: Patch) -> None:
+    """Of the rows of open tables that conditions leave, all are looked at as if they left one."""
+    real = open_rows.together
+
+    def together(scope: Scope, several: Any, conditions: Any) -> Made:
+        made = real(scope, several, conditions)
+        one = Joined(
+            (Part(made.relation, unit=False),), ("false",), tuple(Shown(name, quoted([name])) for name in made.fields)
+        )
+        return replace(made, relation=one)
+
+    patch.setattr(joins, "together", together)
     patch.setattr(PaidQuestion, "is_cut", property(lambda self: getattr(self, "relation", None) is None))
 
 
@@ -298,6 +313,12 @@ TWINS: Mapping[str, tuple[Callable[[Patch], None], str, bool, str]] = {
     "a fan-out that is not counted": (
         fan_out_not_counted,
         "SELECT count(*) FROM lineitem l JOIN tags t ON t.item = l.item",
+        False,
+        "neighbours",
+    ),
+    "rows of open tables that are left out where they are asked": (
+        rows_left_out_of_a_lookup,
+        "SELECT count(*) FROM lineitem l JOIN tags t ON t.item = l.item WHERE t.tag <> 's'",
         False,
         "neighbours",
     ),
