@@ -24,7 +24,7 @@ from tests.suites.asking import Outcome, ask
 from tests.suites.data import DATA
 from tests.suites.refusals import by_reason
 
-SUITES = ("tpch", "tpcds", "clickbench", "ssb")
+SUITES = ("tpch", "tpcds", "clickbench", "ssb", "omop")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -97,7 +97,7 @@ def test_reasons_are_counted_by_the_rule_that_they_state() -> None:
     assert reason("Counts are told by columns (a, b). Ask so.", ["t"]) == "Counts are told by columns"
 
 
-@pytest.mark.parametrize("name", ["tpch", "tpcds", "clickbench", "ssb"])
+@pytest.mark.parametrize("name", ["tpch", "tpcds", "clickbench", "ssb", "omop"])
 def test_links_and_domains_lead_to_keys_and_open_tables(name: str) -> None:
     suite = policies.read(name)
     for table in suite.protected.values():
