@@ -164,6 +164,11 @@ class Suppress(Request):
         return self.value is None and self.unit is None and self.weight is None
 
     @property
+    def counts_records(self) -> bool:
+        """Whether the value of a cell is the number of its contributors' records."""
+        return self.value is None and self.unit is not None and self.weight is None
+
+    @property
     def _answer(self) -> str:
         """The engine's call: all cells, what is above each leaf, and what is decided beforehand."""
         cell = {"places": f"[{', '.join(f'node_{one.place}' for one in self.crossed)}]"}

@@ -134,7 +134,7 @@ def _problem(request: Suppress, layout: Layout, cells: pa.StructArray, apriori: 
     if request.largest:
         tops = [top + [0] * (request.largest - len(top)) for top in cells.field("largest").to_pylist()]
         largest = np.array([placed(_units(kth, request.digits)) for kth in zip(*tops, strict=True)])
-    contributions = Contributions.of(table, counts, largest)
+    contributions = Contributions.of(table, counts, largest, records=request.counts_records)
     keep, gone, cost = _decided(layout, table.flat, apriori)
     demanded = levels(contributions, _rules(request))
     asked, percent = gone & ~demanded.primary, max(request.widths.values(), default=_REQUESTED)

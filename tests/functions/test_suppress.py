@@ -332,3 +332,17 @@ def test_progress_is_told() -> None:
         con.execute("FROM suppress('sql/examples/voters.csv', ['party'], ['tv_news'])").fetchall()
     assert {step for step, _ in told} == {"suppress"}
     assert told[-1][1] == 1.0
+
+
+def test_few_records_of_units_stay_open_as_counts_do(con: duckdb.DuckDBPyConnection) -> None:
+    """From 1 to n, also where the total of their column would be published by its contributors alone."""
+    con.execute(
+        "CREATE TABLE people AS SELECT i AS house, 'area ' || i % 4 AS area, CASE WHEN i < 6 THEN 'd' "
+        "WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex FROM range(500) r(i)"
+    ).fetchall()
+    rows = con.execute(
+        "SELECT true_value, lower, upper FROM suppress('people', ['area'], ['sex'], unit := 'house', n := 5, "
+        "audit := true) WHERE status = 'primary'"
+    ).fetchall()
+    assert rows
+    assert all(value < 5 and lower <= 1 and upper >= 5 for value, lower, upper in rows)

@@ -30,18 +30,27 @@ class Cells:
 
     units: shape (cells,). counts: shape (cells,), contributors of each. largest: shape (k, cells), the k largest
     contributions in units, in falling order, 0 where there are fewer; k may be 0. counted: the units are the counts.
+    records: the units are records, of which each contributor has one at least.
     """
 
     units: Ints
     counts: Ints
     largest: Ints
     counted: bool
+    records: bool
 
     @staticmethod
-    def of(table: Additive, counts: npt.ArrayLike | None = None, largest: npt.ArrayLike | None = None) -> Cells:
+    def of(
+        table: Additive,
+        counts: npt.ArrayLike | None = None,
+        largest: npt.ArrayLike | None = None,
+        *,
+        records: bool = False,
+    ) -> Cells:
         """Counts, in the table's shape, and largest contributions, shape (k, ...), in the table's step.
 
-        Without counts the table itself is one of counts. Raises InvalidInput for arrays that do not fit the table.
+        records: whether the table is one of records, of which the counts are contributors. Without counts the table
+        itself is one of counts. Raises InvalidInput for arrays that do not fit the table.
         """
         shape = table.units.shape
         own = table.units if counts is None else whole_units(counts, 1.0)
@@ -55,7 +64,7 @@ class Cells:
         if (top.sum(axis=0) > table.units).any():
             raise InvalidInput("The largest contributions of a cell exceed its value.")
         flat = top.reshape(len(top), table.cells)
-        return Cells(table.flat, own.ravel(), flat, counts is None)
+        return Cells(table.flat, own.ravel(), flat, counts is None, records)
 
     def with_own(self, units: Ints) -> Cells:
         """The same with further cells, each of one contributor. units: shape (all cells,)."""
@@ -64,7 +73,8 @@ class Cells:
         largest = np.zeros((len(self.largest), len(units)), dtype=np.int64)
         largest[:, : len(self.units)] = self.largest
         largest[:1, len(self.units) :] = own
-        return Cells(units, np.concatenate([self.counts, np.ones(more, dtype=np.int64)]), largest, self.counted)
+        counts = np.concatenate([self.counts, np.ones(more, dtype=np.int64)])
+        return Cells(units, counts, largest, self.counted, self.records)
 
     def top(self, k: int) -> Ints:
         """Shape (k, cells): the k largest contributions. Raises InvalidInput if fewer are known."""
@@ -86,7 +96,8 @@ class Threshold:
     """Sensitive: fewer than `least` contributors, and at least one.
 
     Counts: an attacker must hold everything from 1 to `least` for possible. Magnitudes, where nothing about values
-    follows from the number of contributors: X plus and minus `safety` percent.
+    follows from the number of contributors: X plus and minus `safety` percent. Records of contributors: both, where
+    there are fewer than `least` records, as these tell that there are fewer contributors.
     """
 
     least: int
@@ -102,7 +113,10 @@ class Threshold:
         if cells.counted:
             return np.where(sensitive, cells.units - 1, 0), np.where(sensitive, self.least - cells.units, 0)
         level = np.where(sensitive, _units(cells.units * (self.safety / 100)), 0)
-        return level, level
+        if not cells.records:
+            return level, level
+        few = sensitive & (cells.units < self.least)
+        return np.where(few, cells.units - 1, level), np.where(few, np.maximum(self.least - cells.units, level), level)
 
 
 @dataclass(frozen=True)

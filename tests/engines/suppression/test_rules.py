@@ -64,6 +64,18 @@ def test_threshold_on_magnitudes() -> None:
     assert level(Threshold(3, safety=10), [5, 4, 4]) == (0, 0)
 
 
+def test_threshold_on_records_of_contributors() -> None:
+    """Fewer than five records are as many as one contributor or four may have; more tell nothing of contributors."""
+    records, contributors = [[0, 1, 2, 4, 4, 5, 30, 30]], [[0, 1, 2, 1, 4, 4, 2, 5]]
+    found = levels(Cells.of(Table.of(records), contributors, records=True), [Threshold(5)])
+    sensitive = [1, 2, 4, 4, 5, 30]
+    assert np.array(records)[0][found.primary].tolist() == sensitive
+    assert (np.array(sensitive) - found.lower[found.primary]).tolist() == [1, 1, 1, 1, 4, 27]
+    assert (np.array(sensitive) + found.upper[found.primary]).tolist() == [5, 5, 5, 5, 6, 33]
+    wide = levels(Cells.of(Table.of([[29]]), [[3]], records=True), [Threshold(30)])
+    assert (wide.lower.tolist(), wide.upper.tolist()) == ([28], [3])
+
+
 def test_rules_together() -> None:
     """The highest level counts, the safety range too, and a cell has no more room below than its value."""
     found = levels(cell([100, 3]), [PPercent(10), Dominance(1, 50), Threshold(3)], safety=1)
