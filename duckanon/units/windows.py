@@ -42,6 +42,10 @@ from duckanon.units.values import computed
 _ACROSS = (
     "A window over records of several units is not computed within a unit: add the unit's column to its PARTITION BY."
 )
+_RANKED = (
+    "A window over records of several units is not computed within a unit: add the unit's column to its PARTITION BY, "
+    "or for percentiles ask for quantile_cont of what it is ordered by."
+)
 _FRAME = (
     "This frame is not followed within a unit: write ROWS with whole numbers, or RANGE or GROUPS from UNBOUNDED "
     "PRECEDING to CURRENT ROW or UNBOUNDED FOLLOWING."
@@ -176,7 +180,7 @@ class Windows:
         rows = self._rows
         columns = {column.name for column in window.partition if isinstance(column, Column)}
         if rows.has_unit and not any(set(names) <= columns for names in rows.fixes.values()):
-            raise NotLocal(_ACROSS)
+            raise NotLocal(_RANKED if window.order and isinstance(window.call, WindowFunction) else _ACROSS)
         parts = [part for expression in window.order for part in walk(expression) if isinstance(part, Column)]
         if any(self._scope.is_enum(self._fields.get(part.name)) for part in parts):
             raise NotLocal(
