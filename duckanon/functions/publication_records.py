@@ -265,9 +265,26 @@ def _check_units(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Se
         raise InvalidInput(
             f"{candidate.name} is not published: {few} of its {whole} classes are not proven to hold {policy.k} values "
             f"of {policy.unit_in_words}: classes overlap, so fewer, of several records each, could have filled these "
-            f"by what is released. Make it with method := 'mondrian', whose classes overlap least, or a larger k."
-            f"{nulls if missing else ''}"
+            f"by what is released. Make it with method := 'mondrian', whose classes overlap least, or a larger k"
+            f"{_enough(con, candidate)}.{nulls if missing else ''}"
         )
+
+
+def _enough(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> str:
+    """Which k suffices whatever the classes: no class of so many rows is filled by fewer than the policy's k units.
+
+    These have as many records as the units with the most, and nobody's records come beside. Nothing where there are
+    not so many units.
+    """
+    unit = f"SELECT {unit_of(candidate.policy.privacy_unit)} AS u FROM {candidate.of}"
+    held = f"SELECT u, system.main.count(*) AS m FROM ({unit}) GROUP BY u"
+    ((units, nobody, most),) = con.execute(
+        f"SELECT system.main.count(u), coalesce(system.main.sum(m) FILTER (WHERE u IS NULL), 0), "
+        f"(SELECT coalesce(system.main.sum(m), 0) FROM (SELECT m FROM ({held}) WHERE u IS NOT NULL ORDER BY m DESC "
+        f"LIMIT {candidate.policy.k - 1})) FROM ({held})"
+    ).fetchall()
+    enough = int(nobody) + int(most) + 1
+    return f": {enough} is enough" if enough <= units else ""
 
 
 def _strays(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> str:
