@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.releases import margins
@@ -47,6 +48,21 @@ from duckanon.units.relation import Relation
 _ANSWER = "_dk_answer"
 
 
+class Together(Protocol):
+    """How a query follows from the answers to several questions."""
+
+    @property
+    def over(self) -> Over:
+        """What stands for its keys and aggregates."""
+
+    @property
+    def noisy(self) -> list[tuple[int, float]]:
+        """As of a plan."""
+
+    def note(self, new: Node) -> str | None:
+        """As of a plan."""
+
+
 class Plan(PlannedMeasures):
     """The question behind a query, and how its keys and aggregates follow from the answer."""
 
@@ -54,8 +70,10 @@ class Plan(PlannedMeasures):
         self, context: RuleContext, aggregates: Aggregates, grouped: Grouped, relation: Relation | None = None
     ) -> None:
         super().__init__(context, aggregates, grouped, relation)
-        # Questions whose answers this one needs, in order.
+        # Questions whose answers this one needs, or that are beside it, in order.
         self.before: list[tuple[TableName, Plan]] = []
+        # What the query is over where this is the last of several questions beside each other.
+        self.together: Together | None = None
 
     # --- the query over the answer ------------------------------------------------------------------------------------
 

@@ -34,6 +34,10 @@ class NotOffered(Exception):
         self.part, self.is_last = part, is_last
 
 
+class AddsUpNothing(NotOffered):
+    """A query with grouping sets asks for numbers that do not add up: each set is a question of its own."""
+
+
 def offering(context: RuleContext, name: TableName) -> Protected:
     """The protected table, if its policy offers noisy answers and it has all columns of the policy.
 

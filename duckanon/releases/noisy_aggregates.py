@@ -19,10 +19,13 @@ from duckanon.errors import InvalidInput
 from duckanon.governance.locations import Location
 from duckanon.releases.aggregates_plan import Plan
 from duckanon.releases.noise import (
+    AddsUpNothing,
     NotOffered,
     check,
     settle,
 )
+from duckanon.releases.set_by_set import SetBySet
+from duckanon.releases.side_by_side import Part, SideBySide
 from duckanon.releases.within_units import AsksOtherUnits, local
 from duckanon.rewrite.algebra.expressions import Aggregate, Comparison, Constant, Expr
 from duckanon.rewrite.algebra.filters import NotTotal
@@ -31,13 +34,13 @@ from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block, Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.grouped import ALL_OTHERS, NOT_GROUPED, NotFollowed, aggregates_of
+from duckanon.rewrite.normalize.grouped import ALL_OTHERS, NOT_GROUPED, Grouped, NotFollowed, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.quote import takes_over
 from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL
-from duckanon.rewrite.recognize.findings import Conditional, Counts, Role, Unanswered
+from duckanon.rewrite.recognize.findings import Aggregates, Conditional, Counts, Role, Unanswered
 from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
-from duckanon.units.relation import Answered
+from duckanon.units.relation import Answered, Relation
 
 # So many columns are named in a sentence.
 _MOST_NAMED = 10
@@ -102,13 +105,16 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     for other, earlier in plan.before:
         settle(context, other, earlier.question, earlier.kind, earlier.words, earlier.counted)
     is_result = node is context.bound.query
-    words = plan.words + (_ROWS_OF_ZEROS if _aggregated_again(node) else "")
-    noisy, note = (plan.noisy, plan.note(new)) if is_result else ((), None)
+    words = plan.words + ("" if plan.together is None else _EACH_SET)
+    words += _ROWS_OF_ZEROS if _aggregated_again(node) else ""
+    told = plan.together or plan
+    noisy, note = (told.noisy, told.note(new)) if is_result else ((), None)
     context.replace(node, new)
     settle(context, table, plan.question, plan.kind, words, plan.counted, noisy, note)
     return None
 
 
+_EACH_SET = " Numbers that do not add up are asked for each grouping set by itself, each for its own charge."
 _ROWS_OF_ZEROS = (
     " The query around it sees a row for every value of the keys' domains, also where there are no records: count, "
     "avg, min, max and ranks are of all these rows. HAVING with a count above its margin of error leaves most out."
@@ -146,6 +152,12 @@ _BESIDE = (
     "A subquery beside statistics is followed where these are the result, not where records are compared with them: "
     "write its value out."
 )
+_SETS_BEFORE = (
+    "Different values and quantiles by ROLLUP, CUBE and GROUPING SETS are told where they are the result: group by the "
+    "keys themselves."
+)
+# Of more grouping sets not each is asked by itself.
+_MOST_SETS = 16
 REFUSALS = (NotFollowed, NotOffered, NotTotal, InvalidInput)
 
 
@@ -190,6 +202,8 @@ def _planned_as_written(context: RuleContext, query: Node, place: Node) -> tuple
         except REFUSALS as no:
             part, why = refused_part(context, block.node, place, no)
             raise NotOffered(str(why), part) from None
+        if plan.together is not None:
+            raise NotOffered(_SETS_BEFORE, block.node)
         before.extend([*plan.before, (table, plan)])
         if value.args.get("limit") is not None:
             # Which rows are the first must not be left to threads.
@@ -201,11 +215,39 @@ def _planned_as_written(context: RuleContext, query: Node, place: Node) -> tuple
 
     core, relation = local(context, context.shown(grouped, place), ask)
     aggregates = context.aggregates(core)
-    plan = Plan(context, aggregates, grouped, relation)
-    plan.before = before
-    check(plan.question, context.protected(aggregates.table))
+    plan = _plan(context, aggregates, grouped, relation)
+    plan.before = [*before, *plan.before]
+    for table, each in (*plan.before, (aggregates.table, plan)):
+        check(each.question, context.protected(table))
     stored = {fold(column): column for column in context.columns(aggregates.table)}
-    return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), aggregates.table, plan
+    over = plan.over if plan.together is None else plan.together.over
+    return grouped.over(over, lambda name: stored.get(fold(name), name)), aggregates.table, plan
+
+
+def _plan(context: RuleContext, aggregates: Aggregates, grouped: Grouped, relation: Relation | None) -> Plan:
+    """The question behind a query; of one with grouping sets whose numbers do not add up, a question for each set."""
+    plan = Plan(context, aggregates, grouped, relation)
+    try:
+        plan.question  # noqa: B018 # it says whether the numbers add up
+    except AddsUpNothing:
+        if not 0 < len(grouped.sets) <= _MOST_SETS:
+            raise
+    else:
+        return plan
+    plans = [
+        Plan(
+            context,
+            replace(aggregates, keys=tuple(aggregates.keys[at] for at in keys)),
+            grouped.in_set(keys),
+            relation,
+        )
+        for keys in grouped.sets
+    ]
+    places = tuple(range(len(grouped.aggregates)))
+    answers = [SideBySide(grouped, [Part(at, each, places)]) for at, each in enumerate(plans)]
+    *others, last = {each.question: each for each in plans}.values()
+    last.before, last.together = [(aggregates.table, each) for each in others], SetBySet(grouped, answers)
+    return last
 
 
 def _computed(query: Node) -> list[Node]:

@@ -20,7 +20,6 @@ from duckanon.releases.noise import NotOffered
 from duckanon.releases.steps import in_steps
 from duckanon.rewrite.algebra.bounds import (
     MOST_STEPS,
-    TOO_FINE,
     Bounded,
     NotBounded,
     bounded,
@@ -299,13 +298,15 @@ class Quantity:
     computed: Bounded | None = None
 
     def number(self, *, squares: bool = False, quantiles: bool = False) -> Number:
-        """It in steps, which are coarser for squares and quantiles. Raises NotOffered."""
+        """It in steps, which are coarser for squares and quantiles, and where there are too many. Raises NotOffered."""
         most = _MOST_OF_QUANTILES if quantiles else _MOST_OF_SQUARES if squares else None
         if self.computed is None:
             return self.columns.number(self.shown, most or _MOST_STEPS)
         of, steps = self.computed, max(1, self.computed.high - self.computed.low)
         value = of.sql if of.low == 0 else builtin("-", of.sql, f"({of.low})")
-        by = 1 if most is None else ceil(Fraction(steps, most))
+        # Of sums the digits that are left keep their meaning.
+        by = 10 ** len(str((steps - 1) // MOST_STEPS)) if steps > MOST_STEPS else 1
+        by = by if most is None else ceil(Fraction(steps, most))
         error = of.error if by == 1 else of.error + of.step * by / 2
         if by > 1:
             value, steps = builtin("//", builtin("+", value, str(by // 2)), str(by)), (steps + by // 2) // by
@@ -327,8 +328,6 @@ def quantity(columns: Columns, operand: Expr, shown: str) -> Quantity:
         columns.bounds(columns.name(operand.name))
         return Quantity((False, operand.name), kind, columns.name(operand.name), columns)
     found = bounded(operand, columns)
-    if found.high - found.low > MOST_STEPS:
-        raise NotBounded(TOO_FINE)
     return Quantity(_identity(found), found.type, shown, columns, found)
 
 
@@ -358,7 +357,5 @@ class CentredProduct:
 def product(columns: Columns, expression: Expr, other: Expr, shown: tuple[str, str]) -> CentredProduct:
     """The product that a covariance is of. shown: how both are written. Raises NotOffered, NotBounded and NotTotal."""
     found, *middles = centred_product(bounded(expression, columns), bounded(other, columns))
-    if found.high - found.low > MOST_STEPS:
-        raise NotBounded(TOO_FINE)
     words = " * ".join(f"({each} - {amount(middle)})" for each, middle in zip(shown, middles, strict=True))
     return CentredProduct(Quantity(_identity(found), found.type, words, columns, found), (middles[0], middles[1]))

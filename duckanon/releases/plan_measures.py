@@ -9,7 +9,7 @@ from functools import cached_property
 
 from duckanon.catalog.names import fold
 from duckanon.releases.measures import Different, Measure, Quantiles, Records, Sums, Units, shared
-from duckanon.releases.noise import NotOffered, all_of, conditions, not_dropped
+from duckanon.releases.noise import AddsUpNothing, NotOffered, all_of, conditions, not_dropped
 from duckanon.releases.paid_questions import AggregatesQuestion, basis
 from duckanon.releases.plan_conditions import PlannedConditions
 from duckanon.releases.within_units import Derived
@@ -108,10 +108,16 @@ class PlannedMeasures(PlannedConditions):
         """Raises NotOffered where numbers that do not add up would have to."""
         repeated = any(choice.most_alike > 1 for choice in self._choices.values())
         of_parts = self._is_grouped and self._key_conditions
-        if self._grouped.has_sets or repeated or of_parts:
+        if repeated or of_parts:
             raise NotOffered(
-                "Different values and quantiles do not add up: ask for them without ROLLUP, CUBE and GROUPING SETS, "
-                "by keys of which CASE gives no value twice, and without FILTER on computed keys.",
+                "Different values and quantiles do not add up: ask for them by keys of which CASE gives no value "
+                "twice, and without FILTER on computed keys.",
+                self._first_that_does_not_add_up,
+            )
+        if self._grouped.has_sets:
+            raise AddsUpNothing(
+                "Different values and quantiles do not add up, so each grouping set is asked by itself, and these are "
+                "too many: ask for some of them.",
                 self._first_that_does_not_add_up,
             )
 

@@ -204,3 +204,38 @@ def test_a_pivot_of_a_query_has_the_columns_that_domains_list(
     mine, theirs = con.execute(sql), plain.execute(sql)
     assert [name for name, *_ in mine.description] == [name for name, *_ in theirs.description]
     assert sorted(mine.fetchall()) == sorted(theirs.fetchall())
+
+
+SETS = [
+    "SELECT channel, store_id, count(DISTINCT customer_id) FROM sales GROUP BY ROLLUP (channel, store_id)",
+    "SELECT channel, store_id, median(quantity), count(*), sum(quantity) FROM sales "
+    "GROUP BY GROUPING SETS ((channel), (store_id), (channel), ())",
+    "SELECT country, count(DISTINCT age) FILTER (WHERE country = 'DE'), grouping(country) FROM customers "
+    "GROUP BY CUBE (country) HAVING count(DISTINCT customer_id) > 120",
+    "SELECT channel, country, count(DISTINCT customer_id), avg(quantity) FROM sales JOIN customers USING (customer_id) "
+    "WHERE country <> 'DE' GROUP BY ROLLUP (channel, country)",
+    "SELECT max(n) FROM (SELECT channel, count(DISTINCT customer_id) AS n FROM sales GROUP BY ROLLUP (channel))",
+]
+
+
+@pytest.mark.parametrize("sql", sampled(SETS, every=3))
+def test_what_does_not_add_up_is_asked_for_each_grouping_set(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    mine, theirs = (sorted(map(repr, one.execute(sql).fetchall())) for one in (con, plain))
+    assert mine == theirs
+
+
+def test_each_grouping_set_is_a_question_of_its_own(con: duckanon.Analyst) -> None:
+    sql = "SELECT {0}, count(DISTINCT price) FROM sales GROUP BY {1}"
+    spent = "SELECT spent FROM privacy_budget() WHERE population = 'customers'"
+    ((before,),) = con.execute(spent).fetchall()
+    con.execute(sql.format("channel, store_id", "channel, store_id")).fetchall()
+    steps = con.explain(sql.format("channel, store_id", "ROLLUP (channel, store_id)")).steps
+    assert [step.drawn is not None for step in steps] == [True, False, False]
+    con.execute(sql.format("channel, store_id", "ROLLUP (channel, store_id)")).fetchall()
+    con.execute(sql.format("channel", "channel")).fetchall()
+    assert con.execute(spent).fetchall() == [(before + 3,)]
+    many = ", ".join(f"(store_id + {at})" for at in range(17))
+    with pytest.raises(duckanon.errors.PolicyRefusal, match="these are too many"):
+        con.execute(f"SELECT count(DISTINCT price) FROM sales GROUP BY GROUPING SETS ({many})")

@@ -105,8 +105,10 @@ def test_without_noise_it_is_duckdbs_own_answer(
 def test_sums_beyond_what_floats_hold_are_exact(exact: tuple[duckanon.Analyst, duckdb.DuckDBPyConnection]) -> None:
     con, plain = exact
     sql = "SELECT place, sum(l_extendedprice * l_extendedprice * 0.0001 * (1 + l_tax)) FROM lineitem GROUP BY place"
-    with pytest.raises(PolicyRefusal, match="more than 10\\^13 steps"):
-        con.execute(sql).fetchall()
+    # More than 10^13 steps are rounded to fewer.
+    for (_, mine), (_, theirs) in zip(*(sorted(one.execute(sql).fetchall()) for one in (con, plain)), strict=True):
+        assert isinstance(mine, Decimal)
+        assert abs(mine - theirs) <= Decimal("0.00002")
     sql = f"SELECT l_returnflag, sum({REVENUE} * (1 + l_tax) * l_quantity * 100) AS s FROM lineitem"
     mine, theirs = (one.execute(f"{sql} GROUP BY ALL ORDER BY ALL").fetchall() for one in (con, plain))
     assert mine == theirs

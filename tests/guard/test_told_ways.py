@@ -23,10 +23,6 @@ TOLD = [
     ("SELECT clinic, coutn(*) FROM t GROUP BY clinic", "`coutn(*)`", "write count(...)",
      "SELECT clinic, count(*) FROM t GROUP BY clinic"),
     ("SELECT low(median(age)) FROM t", "`low(median(age))`", "ask for it without", "SELECT median(age) FROM t"),
-    ("SELECT clinic, median(age) FROM t GROUP BY CUBE (clinic)", "`median(age)`",
-     "without ROLLUP, CUBE and GROUPING SETS", "SELECT clinic, median(age) FROM t GROUP BY clinic"),
-    ("SELECT clinic, count(*), count(DISTINCT age) FROM t GROUP BY CUBE (clinic)", "`count(DISTINCT age)`", "CUBE",
-     "SELECT clinic, count(*), count(DISTINCT age) FROM t GROUP BY clinic"),
     ("SELECT width_bucket(age, 0, 100, 10) AS b, count(*) FROM t GROUP BY b", "`width_bucket(age, 0, 100, 10)`",
      "as age // 10 + 1", "SELECT age // 10 + 1 AS b, count(*) FROM t GROUP BY b"),
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Protected, Stored
 from duckanon.releases.measures import Computed, Sums
 from duckanon.releases.noise import NotOffered
-from duckanon.releases.numbers import Columns, quantity
+from duckanon.releases.numbers import Columns, quantity, rounding
 from duckanon.rewrite.algebra.bounds import Bounded, NotBounded, bounded
 from duckanon.rewrite.algebra.expressions import (
     NULL,
@@ -423,11 +423,12 @@ def test_a_column_that_the_table_does_not_have_is_no_number() -> None:
         quantity(columns(), Column(1, "nowhere"), "x")
 
 
-def test_more_than_ten_to_the_thirteenth_steps_are_refused() -> None:
+def test_more_than_ten_to_the_thirteenth_steps_are_rounded_to_fewer() -> None:
     fine = columns({"price": ("0", "100000", "0.01")})
     assert quantity(fine, Arithmetic("*", PRICE, Constant("0.000001")), "x").computed is not None
-    with pytest.raises(NotBounded, match="10\\^13"):
-        quantity(fine, Arithmetic("*", PRICE, PRICE), "x")
+    square = quantity(fine, Arithmetic("*", PRICE, PRICE), "x").number()
+    assert (square.steps, square.step, rounding(square, "")) == (10**13, "1/1000", Fraction(1, 2000))
+    assert square.high == 10**10
     cube = Arithmetic("*", PRICE, Arithmetic("*", PRICE, PRICE))
-    with pytest.raises(NotBounded, match="10\\^13"):
+    with pytest.raises(NotBounded, match="10\\^18"):
         quantity(fine, cube, "x")

@@ -74,11 +74,11 @@ OF_TWO = {
     "date_sub": [f"date_sub('{unit}', {{0}}, {{1}}) {end}" for unit in UNITS for end in ("> 1", "< 0")],
     "age": [
         *(f"age({{0}}, {{1}}) {end}" for end in ("> INTERVAL 3 MONTH", "<= INTERVAL 40 YEAR", "= INTERVAL 30 DAY")),
-        *(f"extract({part} FROM age({{0}}, {{1}})) >= 1" for part in PARTS),
+        *(f"extract({part} FROM age({{0}}, {{1}})) >= 1" for part in PARTS), "epoch(age({0}, {1})) < 86400",
     ],
     "-": [
         "{0} - {1} > 3", "{0} - {1} BETWEEN 0 AND 30", "{0} - {1} > INTERVAL 3 DAY", "{0} - {1} < INTERVAL 1 MONTH",
-        *(f"extract({part} FROM {{0}} - {{1}}) >= 1" for part in PARTS),
+        *(f"extract({part} FROM {{0}} - {{1}}) >= 1" for part in PARTS), "extract(epoch FROM {0} - {1}) > 3600",
     ],
     "+": [
         *(f"{{0}} {compared} {{1}} {sign} INTERVAL {by}" for compared in ("<", ">=", "=") for sign in ("+", "-")
@@ -221,6 +221,7 @@ def test_other_names_mean_the_same(other: str) -> None:
 _OF_MOMENTS = [
     *(f"{name}('{unit}', {{0}}, {{1}})" for name in ("date_diff", "date_sub") for unit in UNITS),
     *(f"extract({part} FROM {of})" for part in PARTS for of in ("age({0}, {1})", "{0} - {1}", "age({0})")),
+    "epoch({0} - {1})",
     "extract(hour FROM {0} - TIMESTAMP '2021-02-03 04:05:06')", "extract(day FROM INTERVAL '40 days')", "{0} - {1}",
 ]  # fmt: skip
 

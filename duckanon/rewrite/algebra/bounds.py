@@ -42,7 +42,7 @@ from duckanon.rewrite.algebra.own_types import own_kind
 from duckanon.rewrite.algebra.scalars import builtin, called
 from duckanon.rewrite.algebra.total import Scalar
 
-# The most steps between the bounds of what a statistic is of.
+# The most steps between the bounds of what a statistic is of: more are rounded to fewer.
 MOST_STEPS = 10**13
 # The largest number of steps anywhere within an expression: sums and differences of two fit into 64 bits.
 _MOST = 2**61
@@ -68,7 +68,7 @@ _OF_ELAPSED = {"day": (None, "day"), "hour": ("day", "hour"), "minute": ("hour",
 
 
 TOO_FINE = (
-    "What is computed has more than 10^13 steps between its bounds, so one of its columns needs bounds with a coarser "
+    "What is computed has more than 10^18 steps between its bounds, so one of its columns needs bounds with a coarser "
     "step"
 )
 
@@ -334,12 +334,16 @@ class _Reader:
             return _added(counted(unit.value, self.of(last)), -1, counted(unit.value, self.of(first)))
         if (cut := truncation(expr)) is not None:
             return self._truncated(cut[0], self.of(cut[1]))
+        if (whole_units := self._whole_units(expr)) is not None:
+            return whole_units
         if name == "timezone":
             return self._at_zone(*arguments)
         if len(arguments) != 1:
             raise NotBounded(_FOLLOWED)
         if name in _PARTS:
             return self._part(name, expr, arguments[0])
+        if name == "epoch" and (elapsed := self._elapsed(arguments[0])) is not None:
+            return _in_seconds(elapsed)
         if name in _OF_TIMES:
             of = self.of(arguments[0])
             return _epoch(of) if name == "epoch" else _OF_TIMES[name](on_clocks(of, self._leaves.today))
@@ -388,6 +392,21 @@ class _Reader:
         if {last.kind, first.kind} not in ({TIMESTAMP}, {DATE, TIMESTAMP}):
             return None
         return replace(_added(_as_timestamp(last), -1, _as_timestamp(first)), kind=NUMBER)
+
+    def _whole_units(self, expr: Expr) -> Bounded | None:
+        """The whole years of an age, or what date_sub counts; None for another expression."""
+        name, unit, moments = times.between(expr)
+        if name == "date_sub":
+            first, last = map(self.of, moments)
+            return _units_between(unit, first, last, lambda *both: builtin("date_sub", f"'{unit}'", *both))
+        part, arguments = called(expr)
+        name, _, moments = times.between(arguments[0]) if part == "year" and len(arguments) == 1 else ("", "", ())
+        if name != "age":
+            return None
+        last, first = map(self.of, moments)
+        return _units_between(
+            "year", first, last, lambda *both: builtin("date_part", "'year'", builtin("age", *both[::-1]))
+        )
 
     def _truncated(self, unit: str, of: Bounded) -> Bounded:
         """The start of the unit of time in which a date lies: a day, or of a moment a moment."""
@@ -842,10 +861,28 @@ def counted(unit: str, one: Bounded) -> Bounded:
     return replace(day, low=first, high=last, sql=f"CAST({sql} AS BIGINT)", kind=NUMBER)
 
 
+def _units_between(unit: str, first: Bounded, last: Bounded, write: Callable[[str, str], str]) -> Bounded:
+    """The whole units of time from one moment to another: date_diff counts one more at most, whose part is not over.
+
+    write: gives the SQL of both moments as TIMESTAMPs.
+    """
+    begun = _added(counted(unit, last), -1, counted(unit, first))
+    low, high = begun.low - (begun.low > 0), begun.high + (begun.high < 0)
+    moments = [builtin("make_timestamp", _as_timestamp(one).sql) for one in (first, last)]
+    units = f"CAST({write(*moments)} AS BIGINT)"
+    clamped = builtin("least", builtin("greatest", units, whole(low)), whole(high))
+    sql = f"(CASE WHEN {units} IS NOT NULL THEN {clamped} END)" if begun.nullable else clamped
+    return replace(begun, low=low, high=high, sql=sql, scale=0, constant=False)
+
+
 def _epoch(one: Bounded) -> Bounded:
     """The seconds since 1970."""
-    at = one if one.kind == ZONED else _as_timestamp(one)
-    return replace(at, kind=NUMBER, step=Fraction(1, _MICROS["second"]), scale=None)
+    return _in_seconds(one if one.kind == ZONED else _as_timestamp(one))
+
+
+def _in_seconds(micros: Bounded) -> Bounded:
+    """A number of microseconds as seconds."""
+    return replace(micros, kind=NUMBER, step=Fraction(1, _MICROS["second"]), scale=None)
 
 
 # Functions of one argument, of a date or a timestamp and of a number.

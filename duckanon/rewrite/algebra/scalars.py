@@ -97,6 +97,8 @@ class Scalars:
         name, arguments = called(expr)
         if name in times.PARTS and len(arguments) == 1 and (span := self.interval(arguments[0])) is not None:
             return times.part(name, span, of_age=times.between(arguments[0])[0] == "age")
+        if name == "epoch" and len(arguments) == 1 and (span := self.interval(arguments[0])) is not None:
+            return times.seconds(span)
         if name == "timezone":
             return self._at_zone(*arguments)
         if name == "time_bucket" and len(arguments) == 2:

@@ -82,6 +82,11 @@ def part(name: str, interval: str, *, of_age: bool = False) -> Scalar:
     return Scalar(builtin("date_part", f"'{name}'", interval), "BIGINT", (-most, most))
 
 
+def seconds(interval: str) -> Scalar:
+    """An INTERVAL in seconds, with months of 30 days and years of 365.25, as DuckDB has them."""
+    return Scalar(builtin("epoch", interval), "DOUBLE")
+
+
 def moment(scalar: Scalar) -> Scalar:
     """A DATE or a TIMESTAMP as a TIMESTAMP. Raises NotTotal."""
     if scalar.kind == "TIMESTAMP":
