@@ -124,11 +124,11 @@ def _bestcut(records: Records, k: int, control: Control) -> tuple[float, Labels]
 
 def _start(records: Records, k: int, control: Control) -> Labels:
     """The best partition that takes a fraction of a second."""
-    found = [_order(records, k, control)]
+    candidates = [_order(records, k, control)]
     if len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
         labels = greedy(records.space, k, control.progress)
-        found.append((total_loss(records.space, labels), labels))
-    return min(found, key=lambda one: one[0])[1]
+        candidates.append((total_loss(records.space, labels), labels))
+    return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
 def _refined(start: Callable[[Records, int, Control], Labels], records: Records, k: int, control: Control) -> Labels:

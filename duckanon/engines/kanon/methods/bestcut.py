@@ -45,7 +45,7 @@ class _Room(NamedTuple):
     allowed: Flags  # (n,): whether the node may be cut before the record there
 
 
-class Wanted(NamedTuple):
+class Required(NamedTuple):
     """The criteria that both parts of a cut must meet."""
 
     criteria: CriteriaArrays
@@ -57,26 +57,26 @@ class Wanted(NamedTuple):
 def _equal(codes: Codes, order: Codes, at: int, most: int) -> int:
     """How many records from `at` on have its code of the attribute by which they are sorted; `most` at most."""
     code = codes[order[at]]
-    found, jump = 1, 1
+    count, jump = 1, 1
     while jump > 0:
-        if found + jump <= most and codes[order[at + found + jump - 1]] == code:
-            found += jump
+        if count + jump <= most and codes[order[at + count + jump - 1]] == code:
+            count += jump
             jump *= 2
         else:
             jump //= 2
-    return found
+    return count
 
 
 @inner
-def _reaching(space: Space, axis: int, one: int, other: int, distinct: int) -> float:
-    """What a record loses on an attribute by which the class is sorted, from record `one` to record `other`."""
+def _reaching(space: Space, axis: int, first: int, last: int, distinct: int) -> float:
+    """What a record loses on an attribute by which the class is sorted, from record `first` to record `last`."""
     p, measured = space.points.shape[1], space.caps.shape[0]
     if axis >= p:
         q = axis - p
         null = space.nulls[q]
-        has_null = space.symbols[one, q] == null or space.symbols[other, q] == null
+        has_null = space.symbols[first, q] == null or space.symbols[last, q] == null
         return float(values_loss(distinct, has_null, space.units[q], space.whole[q]))
-    low, high = space.points[one, axis], space.points[other, axis]
+    low, high = space.points[first, axis], space.points[last, axis]
     if low > high:
         low, high = high, low
     if axis < measured:
@@ -87,11 +87,11 @@ def _reaching(space: Space, axis: int, one: int, other: int, distinct: int) -> f
 @inner
 def _distinct(codes: Codes, order: Codes, start: int, stop: int) -> int:
     """How many codes some records have of the attribute by which they are sorted."""
-    t, found = start, 0
+    t, count = start, 0
     while t < stop:
-        found += 1
+        count += 1
         t += _equal(codes, order, t, stop - t)
-    return found
+    return count
 
 
 @inner
@@ -193,13 +193,13 @@ def _next_four(space: Space, axis: int, widths: Floats, other: int, four: Codes)
 
     four: their numbers are written to it, then -1. Returns where to go on.
     """
-    found = 0
-    while other < space.caps.shape[0] and found < 4:
+    count = 0
+    while other < space.caps.shape[0] and count < 4:
         if other != axis and widths[other] > 0.0:
-            four[found] = other
-            found += 1
+            four[count] = other
+            count += 1
         other += 1
-    for rest in range(found, 4):
+    for rest in range(count, 4):
         four[rest] = -1
     return other
 
@@ -288,40 +288,40 @@ def _best_cut(
 
 
 @inner
-def _meet(wanted: Wanted, order: Codes, start: int, stop: int) -> bool:
+def _meet(required: Required, order: Codes, start: int, stop: int) -> bool:
     """Whether records start .. stop - 1 of the order meet the criteria."""
-    begin(wanted.tally)
+    begin(required.tally)
     for t in range(start, stop):
-        add(wanted.criteria, wanted.numbers[order[t]], wanted.tally)
-    good = counted_meet(wanted.criteria, stop - start, wanted.tally)
-    forget(wanted.criteria, wanted.tally)
+        add(required.criteria, required.numbers[order[t]], required.tally)
+    good = counted_meet(required.criteria, stop - start, required.tally)
+    forget(required.criteria, required.tally)
     return bool(good)
 
 
 @inner
-def _both_meet(wanted: Wanted, order: Codes, start: int, middle: int, stop: int) -> bool:
+def _both_meet(required: Required, order: Codes, start: int, middle: int, stop: int) -> bool:
     """Whether both parts of a node meet the criteria, if it is cut before record `middle` of the order."""
-    return _meet(wanted, order, start, middle) and _meet(wanted, order, middle, stop)
+    return _meet(required, order, start, middle) and _meet(required, order, middle, stop)
 
 
 @inner
-def _allow(wanted: Wanted, order: Codes, start: int, stop: int, allowed: Flags) -> None:
+def _allow(required: Required, order: Codes, start: int, stop: int, allowed: Flags) -> None:
     """Fill in after which records of a node it may be cut: where both parts meet the criteria."""
-    begin(wanted.tally)
+    begin(required.tally)
     for t in range(start, stop):
-        allowed[t] = counted_meet(wanted.criteria, t - start, wanted.tally)
-        add(wanted.criteria, wanted.numbers[order[t]], wanted.tally)
-    forget(wanted.criteria, wanted.tally)
-    begin(wanted.tally)
+        allowed[t] = counted_meet(required.criteria, t - start, required.tally)
+        add(required.criteria, required.numbers[order[t]], required.tally)
+    forget(required.criteria, required.tally)
+    begin(required.tally)
     for t in range(stop - 1, start - 1, -1):
-        add(wanted.criteria, wanted.numbers[order[t]], wanted.tally)
-        allowed[t] &= counted_meet(wanted.criteria, stop - t, wanted.tally)
-    forget(wanted.criteria, wanted.tally)
+        add(required.criteria, required.numbers[order[t]], required.tally)
+        allowed[t] &= counted_meet(required.criteria, stop - t, required.tally)
+    forget(required.criteria, required.tally)
 
 
 @compiled
 def _split(
-    space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: int, wanted: Wanted, room: _Room
+    space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: int, required: Required, room: _Room
 ) -> None:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right.
 
@@ -329,7 +329,7 @@ def _split(
     """
     m, n = lists.shape
     losses, left, moved, stack, widths, four, met, allowed = room
-    scan, conditioned = 0, wanted.numbers.shape[0] > 0
+    scan, conditioned = 0, required.numbers.shape[0] > 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
     stack[0, 1] = n
@@ -376,9 +376,9 @@ def _split(
                     space, codes[j], order, start, count, first, last, axis, losses, from_left, from_right, best,
                     some > 0, allowed,
                 )  # fmt: skip
-                if some > 0 or cut == 0 or not conditioned or _both_meet(wanted, order, start, start + cut, stop):
+                if some > 0 or cut == 0 or not conditioned or _both_meet(required, order, start, start + cut, stop):
                     break
-                _allow(wanted, order, start, stop, allowed)
+                _allow(required, order, start, stop, allowed)
             if cut > 0:
                 best = lowest
                 best_list, best_cut = j, cut
@@ -432,8 +432,8 @@ def bestcut(records: Records, k: int, conditions: Conditions | None = None) -> O
     )
     criteria = no_criteria(k) if conditions is None else conditions.criteria
     numbers = np.empty(0, np.int32) if conditions is None else conditions.numbers
-    wanted = Wanted(criteria, numbers, tally_for(criteria))
+    required = Required(criteria, numbers, tally_for(criteria))
     codes = np.array([a.codes for a in records.attributes], dtype=np.int32)
-    _split(space, codes, lists, records.axes, k, deep, wanted, room)
+    _split(space, codes, lists, records.axes, k, deep, required, room)
     leaves: Order = lists[0]
     return leaves

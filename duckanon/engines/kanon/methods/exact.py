@@ -142,14 +142,14 @@ def _pick(classes: dict[tuple[int, ...], float], prices: Floats, clock: _Clock) 
     names = list(classes)
     edges = np.append(0, np.cumsum([len(name) for name in names])).astype(np.int32)
     rows = np.concatenate([np.array(name, dtype=np.int32) for name in names])
-    each = csc_array((np.ones(len(rows)), rows, edges), shape=(len(prices), len(names)))
+    membership = csc_array((np.ones(len(rows)), rows, edges), shape=(len(prices), len(names)))
     limits: dict[str, object] = {"mip_rel_gap": 0.0, "mip_max_nodes": _NODES}
     left = within(clock.left)
     if left < inf:
         limits["time_limit"] = max(left, 0.1)
-    costs = np.array([classes[name] for name in names]) - each.T @ prices
-    once, one = np.ones(len(prices)), np.ones(len(names))
-    answer = solved(Program(costs, each, once, once, 0.0 * one, one, whole=one > 0), **limits)
+    costs = np.array([classes[name] for name in names]) - membership.T @ prices
+    once, upper = np.ones(len(prices)), np.ones(len(names))
+    answer = solved(Program(costs, membership, once, once, 0.0 * upper, upper, whole=upper > 0), **limits)
     if answer.is_infeasible:
         return None, np.inf
     bound = float(answer.bound + prices.sum())
@@ -161,8 +161,8 @@ def _pick(classes: dict[tuple[int, ...], float], prices: Floats, clock: _Clock) 
     return (labels if labels.min() >= 0 else None), bound
 
 
-def _pooled(found: Found) -> Iterable[tuple[tuple[int, ...], float]]:
-    for members, cost in zip(found.members, found.cost, strict=True):
+def _pooled(listed: Found) -> Iterable[tuple[tuple[int, ...], float]]:
+    for members, cost in zip(listed.members, listed.cost, strict=True):
         yield as_class(members), float(cost)
 
 
@@ -257,12 +257,12 @@ class _Bound:
 
     def _take(self, priced: Priced, loss: float) -> None:
         """Keep the prices if they are the best so far."""
-        each = (priced.prices[self._points.of] - self._points.slack) / GRAINS
-        lower = float(each.sum())
+        prices = (priced.prices[self._points.of] - self._points.slack) / GRAINS
+        lower = float(prices.sum())
         self._idle = 0 if lower > self.value + 1e-6 * loss else self._idle + 1
         self._left -= priced.spent
         if lower > self.value:
-            self.value, self.prices = lower, each
+            self.value, self.prices = lower, prices
 
 
 def exact(records: Records, k: int, start: Labels, control: Control, steps: int = WORK) -> Solution:
@@ -279,12 +279,12 @@ def exact(records: Records, k: int, start: Labels, control: Control, steps: int 
     bound = _Bound(records, k, _first_prices(records, k, start, control), steps)
     bound.classes.add_all(start, class_losses(records.space, by_label(start), _edges(start)))
     bound.rise(loss, control, clock)
-    found = Solution(start, loss, min(bound.value, loss))
-    if not found.proven:
-        found = _picked(records, k, found, bound, clock)
-    if found.proven or clock.over(_PICKED):
-        return found
-    return _close(records, k, found, bound.prices, clock, steps)
+    solution = Solution(start, loss, min(bound.value, loss))
+    if not solution.proven:
+        solution = _picked(records, k, solution, bound, clock)
+    if solution.proven or clock.over(_PICKED):
+        return solution
+    return _close(records, k, solution, bound.prices, clock, steps)
 
 
 def _edges(labels: Labels) -> npt.NDArray[np.int32]:
@@ -309,10 +309,10 @@ def _close(records: Records, k: int, solution: Solution, prices: Floats, clock: 
     """List every class that a partition better than the best could use, and pick from them."""
     n, space = len(records), records.space
     tries = max(min(_MOST_STEPS, steps // n), 1)
-    found = price(space, prices, k, _ZERO, 1, 4 * n, tries)
-    if not found.complete:
+    priced = price(space, prices, k, _ZERO, 1, 4 * n, tries)
+    if not priced.complete:
         return solution
-    lower = float(prices.sum() + found.least.sum())
+    lower = float(prices.sum() + priced.least.sum())
     # Reduced costs of a partition add up to its loss less the sum of prices, and no seed's is below its least.
     slack = solution.loss - lower + 1e-9
     listed = price(space, prices, k, slack + _ZERO, 0, _LISTED, tries)

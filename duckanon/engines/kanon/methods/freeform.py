@@ -103,7 +103,7 @@ def _in_order(added: Floats) -> Codes:
 
 
 @allocating
-def _taken(added: Floats, pairs: Codes) -> Codes:
+def _matched(added: Floats, pairs: Codes) -> Codes:
     """Take pairs (i, j), numbered i n + j, in their order, while both are free."""
     n = added.shape[0]
     match = np.full(n, -1, np.int32)
@@ -119,7 +119,7 @@ def _taken(added: Floats, pairs: Codes) -> Codes:
 
 
 def _by_loss(added: Floats) -> Codes:
-    return _taken(added, np.argsort(added, axis=None, kind="stable").astype(np.int32))
+    return _matched(added, np.argsort(added, axis=None, kind="stable").astype(np.int32))
 
 
 def _cheapest(added: Floats) -> Codes:
@@ -164,9 +164,9 @@ def covered(records: Records, k: int, name: str, control: Control | None = None)
         _grow(grown, own, members[:, step])
         if control is not None:
             control.progress(step / (k - 1))
-    found = np.empty_like(members)
-    found[order] = order[members]
-    return found
+    cells = np.empty_like(members)
+    cells[order] = order[members]
+    return cells
 
 
 @compiled

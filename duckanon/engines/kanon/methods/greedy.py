@@ -30,7 +30,7 @@ class _Free(NamedTuple):
     names: Codes  # (free,)
     columns: Floats  # (p + r, free)
     codes: Codes  # (q, free)
-    taken: Floats  # (free,): infinite for a record that is taken, until the columns are packed again
+    barred: Floats  # (free,): infinite for a record that is taken, until the columns are packed again
 
 
 class _Class(NamedTuple):
@@ -49,8 +49,8 @@ def _columns(space: Space, free: Codes) -> _Free:
 
 def _class(space: Space, k: int) -> _Class:
     extra = np.zeros((len(space.nulls), max(space.nulls + 1, default=0)))
-    for j, values in enumerate(space.nulls):
-        extra[j, :values] = space.units[j]
+    for j, distinct in enumerate(space.nulls):
+        extra[j, :distinct] = space.units[j]
     return _Class(new_box(space), extra, np.empty(k, np.int32), np.empty(_BLOCK))
 
 
@@ -58,14 +58,14 @@ def _class(space: Space, k: int) -> _Class:
 def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int]:
     """The places of the first free record, at or behind `head`, and of the free record farthest from record `last`."""
     points, caps, symbols, nulls, units, whole, trees = space
-    names, columns, codes, taken = free
+    names, columns, codes, barred = free
     p = caps.shape[0]
-    while taken[head] > 0.0:
+    while barred[head] > 0.0:
         head += 1
     most = -1.0
     chosen = head
     for t in range(head, names.shape[0]):
-        if taken[t] > 0.0:
+        if barred[t] > 0.0:
             continue
         apart = 0.0
         for j in range(caps.shape[0]):
@@ -106,7 +106,7 @@ def _grow(
     Returns the new `head`, the next label, how many records are free, and the comparisons spent.
     """
     caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
-    names, columns, codes, taken = free
+    names, columns, codes, barred = free
     box, extra, members, losses = growing
     low, high, distinct, has_null = box
     p = caps.shape[0]
@@ -117,7 +117,7 @@ def _grow(
     spent = 0
     more = True
     while more:
-        while taken[head] > 0.0:
+        while barred[head] > 0.0:
             head += 1
         chosen = head if first < 0 else first
         clear(box)
@@ -132,7 +132,7 @@ def _grow(
                 for start in range(head, stored, _BLOCK):
                     count = min(_BLOCK, stored - start)
                     for t in range(count):
-                        losses[t] = taken[start + t] - base
+                        losses[t] = barred[start + t] - base
                     for j in range(p):
                         bottom = low[j]
                         top = high[j]
@@ -184,7 +184,7 @@ def _grow(
                     extra[j, code] = 0.0
                     distinct[j] += 1
                     extra[j, nulls[j]] = whole[j] - (distinct[j] - 1) * units[j]
-            taken[chosen] = np.inf
+            barred[chosen] = np.inf
             members[member] = chosen
             labels[names[chosen]] = label
             left -= 1
@@ -249,12 +249,12 @@ def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bo
 
 def _first_least(costs: Floats) -> int:
     """The first of the least costs, where those that differ in the last bits only are ties."""
-    found = 0
+    first = 0
     falls = np.flatnonzero(costs[1:] < np.minimum.accumulate(costs)[:-1]) + 1
     for c in falls:
-        if costs[c] < costs[found] - 1e-12:
-            found = int(c)
-    return found
+        if costs[c] < costs[first] - 1e-12:
+            first = int(c)
+    return first
 
 
 def greedy(
@@ -284,7 +284,7 @@ def greedy(
                 last = int(columns.names[first])
             head, label, left, more = _grow(space, columns, growing, head, first, label, left, _STRIDE - spent, labels)
             spent += more
-        free = columns.names[columns.taken == 0.0]
+        free = columns.names[columns.barred == 0.0]
         progress(1.0 - (len(free) / n) ** 2)
     if len(free):
         _place(space, free, label, labels, leftovers == "class")

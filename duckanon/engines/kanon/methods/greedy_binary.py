@@ -25,8 +25,8 @@ def decomposed(records: Records) -> Records:
         if not a.categorical or a.distinct < 2:
             parts.append(a)
             continue
-        for value in range(a.distinct):
-            codes = np.where(a.codes == a.distinct, 2, a.codes == value).astype(np.int32)
+        for code in range(a.distinct):
+            codes = np.where(a.codes == a.distinct, 2, a.codes == code).astype(np.int32)
             levels = np.array([0.0, 1.0])
             part = replace(a, codes=codes, levels=levels, distinct=2, span=1.0, weight=a.weight / a.distinct)
             parts.append(part)

@@ -86,7 +86,7 @@ class _Model:
             if a.codes[i] != a.codes[h]:
                 self.program += lost[i] >= apart * v
                 self.program += lost[h] >= apart * v
-        self.loss += [a.weight * one for one in lost]
+        self.loss += [a.weight * share for share in lost]
 
     def categorical(self, name: str, a: Attribute) -> None:
         """A category occurs in a class or not; equivalent records agree on that."""
@@ -96,13 +96,13 @@ class _Model:
             z = [self._variable(f"z_{name}_{code}_{i}", float(x[i]), 1) for i in range(self.n)]
             self._equal(z, lambda i, h, x=x: float(1 - min(x[i], x[h])))
             present[code] = z
-        values = [code for code in present if code != a.distinct]
+        codes = [code for code in present if code != a.distinct]
         for i in range(self.n):
             loss = self._variable(f"d_{name}_{i}", 0, 1)
-            if len(values) > 1:
-                self.program += loss >= (self.pulp.lpSum(present[c][i] for c in values) - 1) * (1 / (a.distinct - 1))
+            if len(codes) > 1:
+                self.program += loss >= (self.pulp.lpSum(present[c][i] for c in codes) - 1) * (1 / (a.distinct - 1))
             if a.distinct in present:
-                for code in values:
+                for code in codes:
                     self.program += loss >= present[a.distinct][i] + present[code][i] - 1
             self.loss.append(a.weight * loss)
 
@@ -119,10 +119,10 @@ class _Model:
 
     def labels(self) -> Labels:
         """Records that are equivalent, directly or by way of others (Definition 6)."""
-        labels, found = np.arange(self.n, dtype=np.int32), self.solved.getSolution()
-        values = found.col_value if found.value_valid else [0.0] * self.solved.getNumCol()
+        labels, solution = np.arange(self.n, dtype=np.int32), self.solved.getSolution()
+        column_values = solution.col_value if solution.value_valid else [0.0] * self.solved.getNumCol()
         for (i, h), v in self.same.items():
-            if values[v.index] > 0.5:
+            if column_values[v.index] > 0.5:
                 labels[labels == labels[h]] = labels[i]
         return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
@@ -143,7 +143,7 @@ def milp(records: Records, k: int, start: Labels, control: Control) -> Solution:
     left = None if control.seconds is None else max(control.seconds - (monotonic() - began), 0.1)
     bound = model.solve(left)
     labels, loss = start, total_loss(records.space, start)
-    found = model.labels()
-    if np.bincount(found).min() >= k and (better := total_loss(records.space, found)) < loss:
-        labels, loss = found, better
+    model_labels = model.labels()
+    if np.bincount(model_labels).min() >= k and (better := total_loss(records.space, model_labels)) < loss:
+        labels, loss = model_labels, better
     return Solution(labels, loss, min(max(bound, 0.0) - 1e-6, loss))

@@ -199,13 +199,13 @@ def _round(
     members, slot, starts, bases = _cut(labels, order, graph.first, k, blocks)
 
     def block(b: int) -> float:
-        mine = members[starts[b] : starts[b + 1]]
-        if not len(mine):
+        own_members = members[starts[b] : starts[b + 1]]
+        if not len(own_members):
             return 0.0
         own = ruin._replace(seed=ruin.seed * blocks + b)
-        gained = rebuild(space, graph, slot, mine, int(bases[b]), k, own)
+        gained = rebuild(space, graph, slot, own_members, int(bases[b]), k, own)
         if len(beam):
-            gained += exchange(space, graph, slot, here, mine, int(bases[b]), 2 * k - 1, beam)
+            gained += exchange(space, graph, slot, here, own_members, int(bases[b]), 2 * k - 1, beam)
         return gained
 
     gained = sum(spread(block, range(blocks), threads))
@@ -217,15 +217,15 @@ def _improve(
     labels: Labels,
     k: int,
     budget: Budget,
-    wanted: Effort,
+    effort: Effort,
     threads: int,
     progress: Callable[[float], None],
 ) -> Labels:
     n = len(records)
     first = runs(records)
     points = records.take(first[:-1], threads)
-    orders = shuffled_orders(points, wanted.orders, threads)
-    near, apart = neighbours(points, orders, wanted.window, min(wanted.near, max(len(points) - 1, 1)), threads)
+    orders = shuffled_orders(points, effort.orders, threads)
+    near, apart = neighbours(points, orders, effort.window, min(effort.near, max(len(points) - 1, 1)), threads)
     graph = Graph(np.repeat(np.arange(len(points), dtype=np.int32), np.diff(first)), first, near, apart)
     fewest, most = next(classes for least, classes in _RUINED if k <= least)
     space = records.space

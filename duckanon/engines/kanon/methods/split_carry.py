@@ -56,12 +56,12 @@ def split_carry(
     control: Control,
     sets: int = SETS,
     boundary: int | None = None,
-    told: Callable[[Order, list[Order]], None] | None = None,
+    report: Callable[[Order, list[Order]], None] | None = None,
 ) -> Labels:
     """Pieces of `sets` times k records and what is carried. Labels of shape (n,); records in variance order.
 
-    sets: the paper's S. boundary: its l, the number of last records whose classes are carried; k if None. told: called
-    with each piece's records and classes. A time limit is shared out evenly among the pieces.
+    sets: the paper's S. boundary: its l, the number of last records whose classes are carried; k if None. report:
+    called with each piece's records and classes. A time limit is shared out evenly among the pieces.
     """
     n, size = len(records), sets * k
     last = k if boundary is None else boundary
@@ -73,8 +73,8 @@ def split_carry(
         stop = n if piece == pieces - 1 else (piece + 1) * size
         members = np.sort(np.concatenate([carried, np.arange(piece * size, stop, dtype=np.int32)]))
         classes = _solve(records, members, k, limit)
-        if told is not None:
-            told(members, classes)
+        if report is not None:
+            report(members, classes)
         if piece < pieces - 1:
             # Numbers are places in the order, so the boundary is what is largest.
             edge = members[-min(last, len(members))] if last else n

@@ -25,7 +25,7 @@ def test_worked_example_1() -> None:
     def told(members: Order, classes: list[Order]) -> None:
         pieces.append((set(order[members].tolist()), as_indices(order, [c.tolist() for c in classes])))
 
-    labels = split_carry(found.take(order), 3, Control(), sets=3, told=told)
+    labels = split_carry(found.take(order), 3, Control(), sets=3, report=told)
     (first, solved), (second, solved_too) = pieces
     # Table 5: the first nine records, and their best classes.
     assert first == {12, 1, 11, 14, 7, 10, 16, 19, 13}
@@ -55,7 +55,7 @@ def test_classes_and_pieces(records: Records, k: int, sets: int, boundary: int) 
 def test_lemma_2_and_what_carrying_gains() -> None:
     table = methods_table(np.random.default_rng(7), 130)
     sizes: list[int] = []
-    carried = split_carry(table, 3, Control(), 3, told=lambda members, classes: sizes.append(len(members)))
+    carried = split_carry(table, 3, Control(), 3, report=lambda members, classes: sizes.append(len(members)))
     assert len(sizes) == 130 // 9
     assert max(sizes[:-1]) <= 3 * (2 * 3 - 1 + 3)
     assert len(set(sizes)) > 3
