@@ -94,40 +94,40 @@ def certificate(
     `work` or by default so that it takes about as long as `auto`, and the result is the same every time.
     """
     control, began = control or Control(), monotonic()
-    found = distinct(records)
-    prices = np.zeros(len(found), np.int64)
-    prices[found.of] = _grains(box - _BOX_ERROR)
+    distinct_points = distinct(records)
+    prices = np.zeros(len(distinct_points), np.int64)
+    prices[distinct_points.of] = _grains(box - _BOX_ERROR)
     if work is None:
-        work = min(_MOST_WORK, _WORK_EACH * len(found))
-    possible = control.seconds is not None or work >= _LEAST_EACH * len(found)
-    if k <= LARGEST_K and len(found) <= MOST_POINTS and possible:
-        affordable = control.seconds is None or len(found) < control.seconds * _NEAR_A_SECOND
-        near = near_points(found, control.threads) if affordable else None
-        rounds = _Rounds(found, k, prices, split_large(labels, k), near)
+        work = min(_MOST_WORK, _WORK_EACH * len(distinct_points))
+    possible = control.seconds is not None or work >= _LEAST_EACH * len(distinct_points)
+    if k <= LARGEST_K and len(distinct_points) <= MOST_POINTS and possible:
+        affordable = control.seconds is None or len(distinct_points) < control.seconds * _NEAR_A_SECOND
+        near = near_points(distinct_points, control.threads) if affordable else None
+        rounds = _Rounds(distinct_points, k, prices, split_large(labels, k), near)
         rounds.run(control, work, began)
         prices = rounds.best
     # A class may lose a little less than it is counted with.
-    each = prices[found.of] - found.slack
+    record_prices = prices[distinct_points.of] - distinct_points.slack
     control.progress(1.0)
-    return Certificate(each, bound_of(each, records.floor))
+    return Certificate(record_prices, bound_of(record_prices, records.floor))
 
 
 def _grains(prices: Floats) -> Whole:
-    found: Whole = np.floor(np.maximum(prices, 0.0) * GRAINS).astype(np.int64)
-    return found
+    grains: Whole = np.floor(np.maximum(prices, 0.0) * GRAINS).astype(np.int64)
+    return grains
 
 
 class _Rounds:
     """The search for prices: the best valid ones so far, and those that fit the pool."""
 
-    def __init__(self, found: Distinct, k: int, first: Whole, labels: Labels, near: Codes | None) -> None:
-        self.found, self.k, self.best, self.bound = found, k, first, total(found, first)
-        self.pool, self.rng = Pool(found), np.random.default_rng(0)
-        self.pool.add(*as_members(found, labels, k))
-        self.given = len(self.pool)
+    def __init__(self, distinct_points: Distinct, k: int, first: Whole, labels: Labels, near: Codes | None) -> None:
+        self.distinct, self.k, self.best, self.bound = distinct_points, k, first, total(distinct_points, first)
+        self.pool, self.rng = Pool(distinct_points), np.random.default_rng(0)
+        self.pool.add(*as_members(distinct_points, labels, k))
+        self.initial = len(self.pool)
         box = first / GRAINS
         paid = self._paid(labels)
-        self.class_loss = k * float(paid @ found.points.copies) / len(found.of)
+        self.class_loss = k * float(paid @ distinct_points.points.copies) / len(distinct_points.of)
         self.most = k * (box if k <= _SEARCHED else np.maximum(box, paid))
         self.fitted = np.minimum(paid, self.most)
         self.near = near
@@ -138,9 +138,11 @@ class _Rounds:
         """What the records of each point lose in a partition, on average; shape (points,)."""
         starts = np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
         sizes = np.diff(starts)
-        losses = class_losses(self.found.records.space, self.found.of[by_label(labels)], starts) / np.maximum(sizes, 1)
-        each: Floats = np.bincount(self.found.of, losses[labels], len(self.found)) / self.found.points.copies
-        return each
+        losses = class_losses(self.distinct.records.space, self.distinct.of[by_label(labels)], starts) / np.maximum(
+            sizes, 1
+        )
+        paid: Floats = np.bincount(self.distinct.of, losses[labels], len(self.distinct)) / self.distinct.points.copies
+        return paid
 
     def run(self, control: Control, work: int, began: float) -> None:
         """Go on until the time, from `began` on, or the work is used up, or prices no longer rise."""
@@ -164,13 +166,13 @@ class _Rounds:
         """
         best = self.best / GRAINS
         raw = _grains(best + self.step * (self.fitted - best))
-        priced = valid_prices(self.found, raw, self.k, self.effort, is_over)
-        asked, reached = total(self.found, raw), total(self.found, priced.prices)
+        priced = valid_prices(self.distinct, raw, self.k, self.effort, is_over)
+        claimed, reached = total(self.distinct, raw), total(self.distinct, priced.prices)
         better = reached > self.bound * _BETTER
         self.step = min(_LARGEST_STEP, self.step * _UP) if better else self.step * _DOWN
         if reached > self.bound:
             self.best, self.bound = priced.prices, reached
-        if total(self.found, priced.cut) > max(_OPEN * (asked - reached), _MATTERS * self.bound):
+        if total(self.distinct, priced.cut) > max(_OPEN * (claimed - reached), _MATTERS * self.bound):
             self.effort = Effort(min(int(self.effort.steps * _RISE), _MOST_STEPS), _KEEP)
         self.pool.add(priced.members, priced.times)
         self.temperature = max(self.temperature * _COOLING, _COLD)
@@ -180,11 +182,11 @@ class _Rounds:
     def _fit(self, is_over: Callable[[], bool]) -> None:
         """Fit prices to the pool, and the pool to the prices, by classes that are quickly found."""
         mu = self.temperature * self.class_loss
-        self.pool.drop(self.fitted, _SLACK * mu, self.given)
+        self.pool.drop(self.fitted, _SLACK * mu, self.initial)
         for _ in range(_FITS):
-            ascend(self.pool, self.found.points.copies, self.fitted, self.most, mu, self.rng, is_over)
+            ascend(self.pool, self.distinct.points.copies, self.fitted, self.most, mu, self.rng, is_over)
             if self.near is None:
                 return
-            new = self.pool.add(*grown(self.found, self.near, _grains(self.fitted), self.k))
-            if new < _FEW * len(self.found) or is_over():
+            new = self.pool.add(*grown(self.distinct, self.near, _grains(self.fitted), self.k))
+            if new < _FEW * len(self.distinct) or is_over():
                 return

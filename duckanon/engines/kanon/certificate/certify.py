@@ -37,7 +37,7 @@ def certify(records: Records, k: int, control: Control) -> Certificate:
         seconds=None if seconds is None else max(seconds - (monotonic() - began), 1e-3),
         progress=lambda share: control.progress(_PARTITION + (1.0 - _PARTITION) * share),
     )
-    found = certificate(ordered, k, box, labels[order], last)
-    prices = found.prices.copy()
-    prices[order] = found.prices
-    return Certificate(prices, found.bound)
+    proven = certificate(ordered, k, box, labels[order], last)
+    prices = proven.prices.copy()
+    prices[order] = proven.prices
+    return Certificate(prices, proven.bound)

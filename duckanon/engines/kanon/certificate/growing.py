@@ -50,9 +50,9 @@ def _grow(points: Points, nodes: Nodes, near: Codes, prices: Whole, k: int, held
                 t = a if c == most else near[a, c]
                 if t < 0 or held[c] >= points.copies[t]:
                     continue
-                value = prices[t] - s * stretched(points, nodes, 0, t, _FAR)
-                if value > worth:
-                    worth = value
+                gain = prices[t] - s * stretched(points, nodes, 0, t, _FAR)
+                if gain > worth:
+                    worth = gain
                     chosen = c
             if chosen < 0:
                 break
@@ -80,18 +80,20 @@ def _grow(points: Points, nodes: Nodes, near: Codes, prices: Whole, k: int, held
     return count
 
 
-def near_points(found: Distinct, threads: int) -> Codes:
+def near_points(distinct_points: Distinct, threads: int) -> Codes:
     """For each distinct point near ones, the nearest first, -1 where there are no more. Shape (points, at most 32)."""
-    orders = shuffled_orders(found.records, _ORDERS, threads)
-    return neighbours(found.records, orders, _WINDOW, min(_NEAR, max(len(found) - 1, 1)), threads)[0]
+    orders = shuffled_orders(distinct_points.records, _ORDERS, threads)
+    return neighbours(distinct_points.records, orders, _WINDOW, min(_NEAR, max(len(distinct_points) - 1, 1)), threads)[
+        0
+    ]
 
 
-def grown(found: Distinct, near: Codes, prices: Whole, k: int) -> tuple[Codes, Codes]:
+def grown(distinct_points: Distinct, near: Codes, prices: Whole, k: int) -> tuple[Codes, Codes]:
     """Classes that prices exceed, as `Pool.add` takes them. near: as `near_points` has it. prices: in grains."""
     n, most = near.shape
     largest = 2 * k - 1
     room = min(n, _ROOM // largest)
     classes = Classes(np.empty((room, largest), np.int32), np.empty((room, largest), np.int32))
-    nodes = new_nodes(found.points, found.tree, 1)
-    count = _grow(found.points, nodes, near, prices, k, np.zeros(most + 1, np.int64), classes)
+    nodes = new_nodes(distinct_points.points, distinct_points.tree, 1)
+    count = _grow(distinct_points.points, nodes, near, prices, k, np.zeros(most + 1, np.int64), classes)
     return classes.members[:count], classes.times[:count]

@@ -46,9 +46,9 @@ def tree_loss(tops: Whole, powers: Codes, j: int, low: int, high: int) -> int:
     if low >= high:
         return 0
     step = powers[high - low]
-    one = tops[j, step, low]
-    other = tops[j, step, high - (1 << step)]
-    return int(one if one > other else other)
+    left_top = tops[j, step, low]
+    right_top = tops[j, step, high - (1 << step)]
+    return int(left_top if left_top > right_top else right_top)
 
 
 @inlined

@@ -85,15 +85,15 @@ def distinct(records: Records) -> Distinct:
     order = canonical(records)
     ordered = records.take(order)
     starts = runs(ordered)
-    found = ordered.take(starts[:-1])
-    along = _kd_order(found)
-    found = found.take(along)
-    points = _points(found.space, np.diff(starts)[along].astype(np.int64))
+    representatives = ordered.take(starts[:-1])
+    along = _kd_order(representatives)
+    representatives = representatives.take(along)
+    points = _points(representatives.space, np.diff(starts)[along].astype(np.int64))
     rank = np.empty(len(along), np.int32)
     rank[along] = np.arange(len(along), dtype=np.int32)
     of = np.empty(len(records), np.int32)
     of[order] = np.repeat(rank, np.diff(starts))
-    return Distinct(points, found, _tree(points), of)
+    return Distinct(points, representatives, _tree(points), of)
 
 
 def _grains(losses: Floats) -> Whole:

@@ -44,10 +44,10 @@ def once(members: Codes, times: Codes) -> tuple[Codes, Codes]:
 class Pool:
     """A set of classes over the distinct points of a table."""
 
-    def __init__(self, found: Distinct) -> None:
-        self._found = found
+    def __init__(self, distinct_points: Distinct) -> None:
+        self._distinct = distinct_points
         # Classes are known by a sum of random numbers, one for each of their records.
-        self._keys = np.random.default_rng(0).integers(1, 1 << 63, len(found), dtype=np.uint64)
+        self._keys = np.random.default_rng(0).integers(1, 1 << 63, len(distinct_points), dtype=np.uint64)
         self._known = np.zeros(0, np.uint64)
         none = np.zeros(0, np.int32)
         self.columns = Columns(np.zeros(1, np.int64), none, none, np.zeros(0))
@@ -68,14 +68,14 @@ class Pool:
         held &= fresh[:, None]
         sizes = held.sum(axis=1)[fresh]
         starts = np.append(0, np.cumsum(sizes)).astype(np.int64)
-        mine, counts = members[held], times[held]
+        entered, counts = members[held], times[held]
         if len(sizes):
-            losses = class_losses(self._found.records.space, mine, starts.astype(np.int32)) / sizes
+            losses = class_losses(self._distinct.records.space, entered, starts.astype(np.int32)) / sizes
             cost = losses * np.add.reduceat(counts, starts[:-1], dtype=np.int64)
             old = self.columns
             self.columns = Columns(
                 np.append(old.starts, old.starts[-1] + starts[1:]),
-                np.append(old.members, mine),
+                np.append(old.members, entered),
                 np.append(old.times, counts),
                 np.append(old.cost, cost),
             )
@@ -99,14 +99,14 @@ class Pool:
         starts, members, times, _ = self.columns
         owner = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(starts))
         order = np.argsort(members, kind="stable")
-        counts = np.bincount(members, minlength=len(self._found))
+        counts = np.bincount(members, minlength=len(self._distinct))
         return Rows(np.append(0, np.cumsum(counts)), owner[order], times[order])
 
 
-def as_members(found: Distinct, labels: Codes, k: int) -> tuple[Codes, Codes]:
+def as_members(distinct_points: Distinct, labels: Codes, k: int) -> tuple[Codes, Codes]:
     """The classes of a partition as `Pool.add` takes them. labels: shape (n,), from 0, of classes of k .. 2k - 1."""
-    order = np.lexsort((found.of, labels))
-    of, own = found.of[order], labels[order]
+    order = np.lexsort((distinct_points.of, labels))
+    of, own = distinct_points.of[order], labels[order]
     fresh = np.append(True, (of[1:] != of[:-1]) | (own[1:] != own[:-1]))
     first = np.flatnonzero(fresh)
     counts, of, own = np.diff(np.append(first, len(of))), of[first], own[first]

@@ -76,9 +76,9 @@ def _take(
     are left, the greatest valid price, how many classes were found, and the candidates looked at.
     """
     spent = 0
-    found = 0
+    class_count = 0
     space = classes.members.shape[0] - 1 - effort.keep
-    while left > 0 and spent < looks and found <= space:
+    while left > 0 and spent < looks and class_count <= space:
         left -= 1
         a = order[left]
         raw = prices[a]
@@ -91,10 +91,10 @@ def _take(
             prices[a] = tried
             keep = effort.keep if trial == 0 else 0
             above, short, looked, better = search(
-                points, tree, room, rank, prices, a, max(tried, most), k, effort.steps, classes, found, keep
+                points, tree, room, rank, prices, a, max(tried, most), k, effort.steps, classes, class_count, keep
             )
             spent += looked
-            found += better
+            class_count += better
             valid = max(valid, tried - above)
             tried = tried * _LOWER // _OF
             if trial == 0 and short:
@@ -104,11 +104,11 @@ def _take(
         cut[a] *= raw - valid
         prices[a] = valid
         most = max(most, valid)
-    return left, most, found, spent
+    return left, most, class_count, spent
 
 
 def valid_prices(
-    found: Distinct,
+    distinct_points: Distinct,
     raw: Whole,
     k: int,
     effort: Effort,
@@ -119,28 +119,40 @@ def valid_prices(
 
     is_over: called some times a second, with how much has been looked at; raises `OutOfTime` once it is true.
     """
-    n, largest = len(found), 2 * k - 1
+    n, largest = len(distinct_points), 2 * k - 1
     order = np.argsort(-raw, kind="stable").astype(np.int32)
     rank = np.empty(n, np.int32)
     rank[order] = np.arange(n, dtype=np.int32)
     prices, cut = raw.copy(), np.zeros(n, np.int64)
     handed = max(_HANDED // largest, 2 * effort.keep) + 1
     classes = Classes(np.full((handed, largest), -1, np.int32), np.zeros((handed, largest), np.int32))
-    room, parts = new_room(found, k), list[tuple[Codes, Codes]]()
+    room, parts = new_room(distinct_points, k), list[tuple[Codes, Codes]]()
     left, most, spent = n, 0, 0
     while left:
         left, most, met, looked = _take(
-            found.points, found.tree, room, order, rank, prices, cut, left, most, k, effort, classes, _LOOKS
+            distinct_points.points,
+            distinct_points.tree,
+            room,
+            order,
+            rank,
+            prices,
+            cut,
+            left,
+            most,
+            k,
+            effort,
+            classes,
+            _LOOKS,
         )
         parts.append((classes.members[:met].copy(), classes.times[:met].copy()))
         spent += looked
         progress(1.0 - left / n)
         if left and is_over(spent):
             raise OutOfTime
-    members, times = (np.concatenate(each) for each in zip(*parts, strict=True))
+    members, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Priced(prices, members, times, cut, spent)
 
 
-def total(found: Distinct, prices: Whole) -> int:
+def total(distinct_points: Distinct, prices: Whole) -> int:
     """The prices of all records together, in grains: a whole number of any size."""
-    return int(np.dot(prices.astype(object), found.points.copies.astype(object)))
+    return int(np.dot(prices.astype(object), distinct_points.points.copies.astype(object)))

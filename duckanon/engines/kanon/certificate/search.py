@@ -70,15 +70,15 @@ class Room(NamedTuple):
     waiting: Whole  # nodes of the kd-tree
 
 
-def new_room(found: Distinct, k: int) -> Room:
+def new_room(distinct_points: Distinct, k: int) -> Room:
     """Room for searches among some points."""
-    n = len(found)
+    n = len(distinct_points)
 
     def levels() -> Whole:
         return np.zeros(_DEPTH, np.int64)
 
     return Room(
-        nodes=new_nodes(found.points, found.tree, _DEPTH + 1),
+        nodes=new_nodes(distinct_points.points, distinct_points.tree, _DEPTH + 1),
         keys=np.zeros(6 * n + (1 << 16), np.int64),
         scratch=np.zeros(n + 1, np.int64),
         start=levels(),
@@ -120,16 +120,16 @@ def _sort(keys: Whole, start: int, count: int, scratch: Whole) -> None:
             if keys[middle - 1] > keys[middle]:
                 for i in range(left, middle):
                     scratch[i - left] = keys[i]
-                mine = 0
-                its = middle
+                left_at = 0
+                right_at = middle
                 place = left
-                while mine < width:
-                    if its < right and keys[its] < scratch[mine]:
-                        keys[place] = keys[its]
-                        its += 1
+                while left_at < width:
+                    if right_at < right and keys[right_at] < scratch[left_at]:
+                        keys[place] = keys[right_at]
+                        right_at += 1
                     else:
-                        keys[place] = scratch[mine]
-                        mine += 1
+                        keys[place] = scratch[left_at]
+                        left_at += 1
                     place += 1
             left = right
         width *= 2
@@ -218,18 +218,18 @@ def _admit(room: Room, length: int, total: int, most: int, price: int, copies: i
 @inlined
 def _worth(room: Room, length: int, need: int, loss: int) -> int:
     """What `need` of the dearest add to a class that loses so much, and more of them that are dearer than that."""
-    value = 0
+    worth = 0
     for g in range(length):
         gain = room.price[g] - loss
         if gain > 0:
-            value += room.times[g] * gain
+            worth += room.times[g] * gain
             need -= room.times[g]
         elif need > 0:
-            value += min(room.times[g], need) * gain
+            worth += min(room.times[g], need) * gain
             need -= room.times[g]
         else:
             break
-    return value
+    return worth
 
 
 @inner
@@ -242,7 +242,7 @@ def _relaxed(points: Points, room: Room, prices: Whole, level: int, a: int, k: i
     length = 0
     total = 0
     most = 2 * k - 2
-    value = 1 * _NOTHING  # (a variable that starts as a constant of the module could not change)
+    bound = 1 * _NOTHING  # (a variable that starts as a constant of the module could not change)
     at = 0
     limit = 0
     while s < stop:
@@ -260,10 +260,10 @@ def _relaxed(points: Points, room: Room, prices: Whole, level: int, a: int, k: i
         here = own - loss + _worth(room, length, k - 1, loss)
         if here > best:
             limit = max(limit, loss + (here - best) // k + 1)
-        if here > value:
-            value = here
+        if here > bound:
+            bound = here
             at = loss
-    return value, at, limit
+    return bound, at, limit
 
 
 @inner
@@ -295,7 +295,7 @@ def _attain(
         need -= room.times[chosen]
         chosen += 1
     loss = box_loss(points, nodes, hull)
-    value = prices[a] - loss
+    worth = prices[a] - loss
     need = k - 1
     classes.members[to, 0] = a
     classes.times[to, 0] = 1
@@ -306,14 +306,14 @@ def _attain(
             times = min(times, need)
         if times <= 0:
             break
-        value += times * (room.price[g] - loss)
+        worth += times * (room.price[g] - loss)
         need -= times
         classes.members[to, held] = room.point[g]
         classes.times[to, held] = times
         held += 1
     for g in range(held, classes.members.shape[1]):
         classes.members[to, g] = -1
-    return value, loss
+    return worth, loss
 
 
 @inner
@@ -404,24 +404,24 @@ def _force(points: Points, room: Room, level: int) -> None:
     room.bound[below] = room.bound[level]
     side = room.side[level]
     axis = room.axis[level]
-    found = False
+    is_reached = False
     for s in range(start, start + count):
         keys[s + count] = keys[s]
         t = keys[s] & _POINT
         if not _is_beyond(points, room, level, t):
             continue
         if side == _CODE:
-            if not found:
+            if not is_reached:
                 sets[below, axis] |= room.bit[level]
                 distinct[below, room.cut[level]] += 1
                 null[below, room.cut[level]] |= points.nulls[t, room.cut[level]]
         elif side == _UP:
             place = points.places[t, axis]
-            high[below, axis] = min(high[below, axis], place) if found else place
+            high[below, axis] = min(high[below, axis], place) if is_reached else place
         else:
             place = points.places[t, axis]
-            low[below, axis] = max(low[below, axis], place) if found else place
-        found = True
+            low[below, axis] = max(low[below, axis], place) if is_reached else place
+        is_reached = True
 
 
 @inner
@@ -460,10 +460,10 @@ def search(
     while level >= 0:
         spent += room.held[level] + 1
         _narrow(points, room, level)
-        value, at, limit = _relaxed(points, room, prices, level, a, k, best)
-        room.bound[level] = min(room.bound[level], value)
+        bound, at, limit = _relaxed(points, room, prices, level, a, k, best)
+        room.bound[level] = min(room.bound[level], bound)
         done = True
-        if value > best:
+        if bound > best:
             room.limit[level] = min(room.limit[level], limit)
             worth, loss = _attain(points, room, prices, level, a, k, at, classes, trial)
             if worth > best:
