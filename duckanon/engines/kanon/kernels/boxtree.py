@@ -77,13 +77,13 @@ def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
 
 @inner_allocating
 def nearest(
-    space: Space, tree: Tree, i: int, within: float, leaves: int, found: Codes, apart: Floats
+    space: Space, tree: Tree, i: int, within: float, leaves: int, neighbours: Codes, apart: Floats
 ) -> tuple[int, float]:
-    """Points nearest to point i and nearer than `within`, the nearest first, into `found` and `apart`.
+    """Points nearest to point i and nearer than `within`, the nearest first, into `neighbours` and `apart`.
 
     Looks into at most so many leaves. Returns how many were found, and a distance below which none was left out.
     """
-    room = found.shape[0]
+    room = neighbours.shape[0]
     n = space.points.shape[0]
     count = 0
     complete = within
@@ -126,10 +126,10 @@ def nearest(
             t = count
             while t > 0 and apart[t - 1] > loss:
                 apart[t] = apart[t - 1]
-                found[t] = found[t - 1]
+                neighbours[t] = neighbours[t - 1]
                 t -= 1
             apart[t] = loss
-            found[t] = other
+            neighbours[t] = other
             count += 1
     while count > 0 and apart[count - 1] >= complete:
         count -= 1

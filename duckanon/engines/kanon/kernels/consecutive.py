@@ -69,12 +69,12 @@ def best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Co
 
 def following(symbols: Codes) -> Codes:
     """Where the same code is next, for each categorical attribute; shape (n, q), `_NEVER` for nowhere."""
-    found = np.full(symbols.shape, _NEVER, np.int32)
+    next_same = np.full(symbols.shape, _NEVER, np.int32)
     for j in range(symbols.shape[1]):
         by_code = np.argsort(symbols[:, j], kind="stable")
         again = symbols[by_code[1:], j] == symbols[by_code[:-1], j]
-        found[by_code[:-1][again], j] = by_code[1:][again]
-    return found
+        next_same[by_code[:-1][again], j] = by_code[1:][again]
+    return next_same
 
 
 @compiled
@@ -204,10 +204,10 @@ def best_consecutive(
     keeps the cost at O(n FINEST m).
     """
     stretches = np.array_split(order, max(1, len(order) // max(SEGMENT, 4 * k)))
-    found = spread(lambda stretch: cut(space, stretch, k, _grid(k)), stretches, threads)
+    solved = spread(lambda stretch: cut(space, stretch, k, _grid(k)), stretches, threads)
     labels = np.empty(len(order), dtype=np.int32)
     loss, used = 0.0, 0
-    for stretch, (stretch_loss, size) in zip(stretches, found, strict=True):
+    for stretch, (stretch_loss, size) in zip(stretches, solved, strict=True):
         runs = _labels(size)
         labels[stretch] = runs + used
         loss, used = loss + stretch_loss, used + int(runs[0]) + 1

@@ -37,7 +37,7 @@ class Scratch(NamedTuple):
     classes: Codes  # those that changed
     queue: Codes  # (n,): records that may start a ring
     waiting: Codes  # (n,): 1 for those in the queue
-    seen: Codes  # (classes,)
+    met: Codes  # (classes,)
 
 
 class Links(NamedTuple):
@@ -72,7 +72,7 @@ def _search(
     """The best ring found that starts with record i leaving its class: its records into `scratch.ring`.
 
     ring[t] takes the place of ring[t + 1], the last one that of ring[0]. beam: how many continuations are tried at
-    each step. scratch.seen: by class, which token it met last; tokens up to the one returned are used up.
+    each step. scratch.met: by class, which token it met last; tokens up to the one returned are used up.
 
     Returns the number of records in the ring, 0 if there is none, what it gains, and the last token used.
     """
@@ -80,13 +80,13 @@ def _search(
     points, symbols, label, inside, size, cost = block
     low, high, distinct, has_null, held, saved = rest
     start, near, apart = links
-    path, spent, kept, tried, ring, seen = (
+    path, spent, kept, tried, ring, met = (
         scratch.path,
         scratch.spent,
         scratch.kept,
         scratch.tried,
         scratch.ring,
-        scratch.seen,
+        scratch.met,
     )
     next_record, next_spent = scratch.next_record, scratch.next_spent
     p, r, q = caps.shape[0], trees.tops.shape[0], symbols.shape[1]
@@ -94,7 +94,7 @@ def _search(
     home = label[i]
     spent[0] = 0.0
     least = -_NOTHING
-    found = 0
+    length = 0
     path[0] = i
     level = 0
     expand = True
@@ -106,13 +106,13 @@ def _search(
             count = 0
             token += 1
             for t in range(level + 1):
-                seen[label[path[t]]] = token
+                met[label[path[t]]] = token
             for e in range(start[x], start[x + 1]):
                 c = label[near[e]]
                 # The class would hold both x and the near record, unless that is the one which leaves.
-                if seen[c] == token or before + size[c] * apart[e] - cost[c] >= -_NOTHING:
+                if met[c] == token or before + size[c] * apart[e] - cost[c] >= -_NOTHING:
                     continue
-                seen[c] = token
+                met[c] = token
                 for t in range(size[c]):
                     j = inside[c, t]
                     if before - size[c] * saved[j] >= -_NOTHING:
@@ -138,7 +138,7 @@ def _search(
                         closed = after + size[home] * loss - cost[home]
                         if closed < least:
                             least = closed
-                            found = level + 2
+                            length = level + 2
                             for s in range(level + 1):
                                 ring[s] = path[s]
                             ring[level + 1] = j
@@ -155,7 +155,7 @@ def _search(
             expand = True
         else:
             level -= 1
-    return found, -least, token
+    return length, -least, token
 
 
 @inner
@@ -178,7 +178,7 @@ def _turn(ring: Codes, length: int, block: Block, classes: Codes) -> None:
 def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes, scratch: Scratch) -> float:
     """Turn rings until no record starts one that is found; what that gained.
 
-    All records are waiting in the queue, all classes are listed as changed, and none was seen.
+    All records are waiting in the queue, all classes are listed as changed, and none was met.
     """
     label, inside, size, cost = block.label, block.inside, block.size, block.cost
     ring, classes, queue, waiting = scratch.ring, scratch.classes, scratch.queue, scratch.waiting
@@ -263,7 +263,7 @@ def _link(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, roo
     Their slots are base .. base + rooms - 1.
     """
     point, first, near, apart = graph
-    start, found, far = links
+    start, neighbours, far = links
     count = 0
     start[0] = 0
     for r in range(members.shape[0]):
@@ -276,7 +276,7 @@ def _link(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, roo
             for i in range(first[y], first[y + 1]):
                 # Another thread may be changing the slots of its own block; they are out of this range all the while.
                 if 0 <= slot[i] - base < rooms and here[i] != r:
-                    found[count] = here[i]
+                    neighbours[count] = here[i]
                     far[count] = apart[x, s] if s >= 0 else 0.0
                     count += 1
                     copies += 1

@@ -20,9 +20,9 @@ def tree_loss(trees: Trees, j: int, low: float, high: float) -> float:
         return 0.0
     first, last = int(low), int(high)
     step = trees.powers[last - first]
-    one = trees.tops[j, step, first]
-    other = trees.tops[j, step, last - (1 << step)]
-    return float(one if one > other else other)
+    left_top = trees.tops[j, step, first]
+    right_top = trees.tops[j, step, last - (1 << step)]
+    return float(left_top if left_top > right_top else right_top)
 
 
 @inlined
@@ -41,12 +41,14 @@ def pair_loss(space: Space, i: int, other: int) -> float:
         apart = abs(points[i, j] - points[other, j])
         loss += apart if apart < caps[j] else caps[j]
     for j in range(trees.tops.shape[0]):
-        mine_at = points[i, p + j]
-        its_at = points[other, p + j]
-        loss += tree_loss(trees, j, mine_at if mine_at < its_at else its_at, its_at if mine_at < its_at else mine_at)
+        leaf = points[i, p + j]
+        other_leaf = points[other, p + j]
+        loss += tree_loss(
+            trees, j, leaf if leaf < other_leaf else other_leaf, other_leaf if leaf < other_leaf else leaf
+        )
     for j in range(units.shape[0]):
-        mine = symbols[i, j]
-        its = symbols[other, j]
-        if mine != its:
-            loss += values_loss(2, mine == nulls[j] or its == nulls[j], units[j], whole[j])
+        code = symbols[i, j]
+        other_code = symbols[other, j]
+        if code != other_code:
+            loss += values_loss(2, code == nulls[j] or other_code == nulls[j], units[j], whole[j])
     return loss

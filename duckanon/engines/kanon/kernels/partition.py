@@ -24,18 +24,18 @@ def split_large(labels: Codes, k: int) -> Codes:
 @compiled
 def split(
     members: Codes, ends: Codes, classes: int, codes: Codes, count: Codes, kept: Codes, stops: Codes, alone: Codes,
-    found: Ints,
+    tallies: Ints,
 ) -> None:  # fmt: skip
     """Split classes of records by the codes of a column, and tell apart the records that are then alone.
 
     members: the records of all classes, one class after the other; ends: where each of the `classes` ends in it.
     codes: of all records. count: zeros, one for each code; they are zeros again at the end. It fills in `kept` and
     `stops`, the classes of two or more as `members` and `ends` hold them; `alone`, the records that are alone; and
-    `found`: the number of such classes, of such records, and the size of the smallest such class, 0 if there is none.
+    `tallies`: the number of such classes, of such records, and the size of the smallest such class, 0 if there is none.
     """
     start, filled, parts, single, least = 0, 0, 0, 0, 0
-    for each in range(classes):
-        stop = ends[each]
+    for number in range(classes):
+        stop = ends[number]
         for i in range(start, stop):
             count[codes[members[i]]] += 1
         for i in range(start, stop):
@@ -61,6 +61,6 @@ def split(
         for i in range(start, stop):
             count[codes[members[i]]] = 0
         start = stop
-    found[0] = parts
-    found[1] = single
-    found[2] = least
+    tallies[0] = parts
+    tallies[1] = single
+    tallies[2] = least

@@ -113,8 +113,8 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
                     continue
                 chain[level + 1] = t
                 if need == 1:
-                    value = s * wide - dearest
-                    least[order[a]] = min(least[order[a]], value)
+                    reduced_cost = s * wide - dearest
+                    least[order[a]] = min(least[order[a]], reduced_cost)
                     place = count
                     if keep > 0 and count - first == keep:
                         place = first
@@ -129,7 +129,7 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
                     for z in range(2 * k - 1):
                         members[place, z] = order[chain[z]] if z < s else -1
                     cost[place] = s * wide
-                    reduced[place] = value
+                    reduced[place] = reduced_cost
                     if keep > 0 and count - first == keep:
                         limit = -np.inf
                         for z in range(first, count):

@@ -28,9 +28,9 @@ class Ruin(NamedTuple):
 
 @inner
 def _classes_nearby(
-    record: int, graph: Graph, slot: Codes, base: int, rooms: int, seen: Codes, token: int, state: Bits, found: Codes
+    record: int, graph: Graph, slot: Codes, base: int, rooms: int, met: Codes, token: int, state: Bits, nearby: Codes
 ) -> int:
-    """Classes of this block that hold the record's point or a near one, the nearest first, into `found`; how many."""
+    """Classes of this block that hold the record's point or a near one, the nearest first, into `nearby`; how many."""
     point, first, near, _ = graph
     here = point[record]
     count = 0
@@ -45,9 +45,9 @@ def _classes_nearby(
                 t = random_bits(state) % copies
             c = slot[start + t] - base
             # Another thread may be changing the slots of its own block; they are out of this range before and after.
-            if c >= 0 and c < rooms and seen[c] != token:
-                seen[c] = token
-                found[count] = c
+            if c >= 0 and c < rooms and met[c] != token:
+                met[c] = token
+                nearby[count] = c
                 count += 1
     return count
 
@@ -59,7 +59,7 @@ class Classes(NamedTuple):
     size: Codes  # (rooms,): 0 for a class that is not there
     cost: Floats  # (rooms,): loss, summed over the records
     free: Codes  # (rooms,): numbers of those that are not there
-    seen: Codes  # (rooms,): in which visit each was met
+    met: Codes  # (rooms,): in which visit each was met
     nearby: Codes  # those near the record that is visited
     chosen: Codes  # those that are dissolved
 
@@ -204,11 +204,11 @@ def _loss_with(space: Space, pool: Pool, built: Built, token: int, c: int, t: in
         loss += tree_loss(space.trees, j - p, v if v < bottom else bottom, v if v > top else top)
     for j in range(space.units.shape[0]):
         code = pool.codes[j, t]
-        values = distinct[c, j]
+        distinct_count = distinct[c, j]
         null = has_null[c, j] or code == space.nulls[j]
         if built.held[c, built.offsets[j] + code] != token:
-            values += 1
-        loss += values_loss(values, null, space.units[j], space.whole[j])
+            distinct_count += 1
+        loss += values_loss(distinct_count, null, space.units[j], space.whole[j])
     return loss
 
 
@@ -257,18 +257,18 @@ def _take_in(space: Space, pool: Pool, built: Built, token: int, c: int, g: int,
         if held[c, offsets[j] + code] == token:
             continue
         held[c, offsets[j] + code] = token
-        values = distinct[c, j]
+        distinct_before = distinct[c, j]
         distinct[c, j] += 1
         only_null = has_null[c, j]
         has_null[c, j] |= code == nulls[j]
         unit = units[j]
-        if values == 0:
+        if distinct_before == 0:
             other_value = whole[j] if has_null[c, j] else unit
             null_too = 0.0 if has_null[c, j] else whole[j] - unit
             for t in range(left):
                 after[t] += other_value if codes[j, t] != code else 0.0
                 after[t] += null_too if codes[j, t] == nulls[j] else 0.0
-        elif only_null and values > 1:
+        elif only_null and distinct_before > 1:
             continue  # NULL among values: the attribute is lost already
         elif only_null or code == nulls[j]:
             for t in range(left):
@@ -277,7 +277,7 @@ def _take_in(space: Space, pool: Pool, built: Built, token: int, c: int, g: int,
                     if only_null:
                         after[t] -= whole[j]
                     elif other == nulls[j]:
-                        after[t] -= whole[j] - (values - 1) * unit
+                        after[t] -= whole[j] - (distinct_before - 1) * unit
                     else:
                         after[t] -= unit
         else:
@@ -301,9 +301,9 @@ def _grow(space: Space, pool: Pool, built: Built, token: int, c: int, left: int,
         least = np.inf
         g = 0
         for t in range(left):
-            value = after[t] if size > 0 else key[t]
-            if value < least:
-                least = value
+            cost = after[t] if size > 0 else key[t]
+            if cost < least:
+                least = cost
                 g = t
         _take_in(space, pool, built, token, c, g, left)
         built.placed[c, size] = names[g]
@@ -322,7 +322,15 @@ def _grow(space: Space, pool: Pool, built: Built, token: int, c: int, left: int,
 
 @inner
 def _place_rest(
-    space: Space, pool: Pool, built: Built, token: int, made: int, left: int, largest: int, new: float, worst: float
+    space: Space,
+    pool: Pool,
+    built: Built,
+    token: int,
+    new_count: int,
+    left: int,
+    largest: int,
+    new: float,
+    worst: float,
 ) -> float:
     """Put each record left over where it adds least; what all classes lose then.
 
@@ -334,7 +342,7 @@ def _place_rest(
         least = np.inf
         best = -1
         with_it = np.inf
-        for c in range(made):
+        for c in range(new_count):
             if filled[c] < largest:
                 loss = _loss_with(space, pool, built, token, c, left)
                 added = (filled[c] + 1) * loss - filled[c] * lost[c]
@@ -369,7 +377,7 @@ def _rebuild(
 ) -> float:
     """The loop. unused: how many of `classes.free` are there."""
     fewest, most, visits, heat = ruin.fewest, ruin.most, ruin.visits, ruin.heat
-    inside, size, cost, free, seen, nearby, chosen = classes
+    inside, size, cost, free, met, nearby, chosen = classes
     total = members.shape[0]
     gained = 0.0
     begin = random_bits(state) % total
@@ -379,16 +387,16 @@ def _rebuild(
         if cost[start] <= 1e-12:
             continue
         token = visit + 1
-        seen[start] = token
+        met[start] = token
         chosen[0] = start
         ruined = 1
         count = int(size[start])
-        wanted = fewest + random_bits(state) % (most - fewest + 1)
+        goal = fewest + random_bits(state) % (most - fewest + 1)
         old = cost[start]
-        near = _classes_nearby(record, graph, slot, base, size.shape[0], seen, token, state, nearby)
+        near = _classes_nearby(record, graph, slot, base, size.shape[0], met, token, state, nearby)
         for t in range(near):
             c = nearby[t]
-            if ruined >= wanted:
+            if ruined >= goal:
                 break
             # Leave out one in four: otherwise the nearest classes would always give the same pool.
             if random_bits(state) & 3 == 0 or count + size[c] > 2 * most * k:
@@ -414,19 +422,19 @@ def _rebuild(
                 for j in range(space.units.shape[0]):
                     pool.codes[j, left] = space.symbols[i, j]
                 left += 1
-        made = left // k
-        if made > 1 and random_bits(state) % 10 == 0:
-            made -= 1
+        new_count = left // k
+        if new_count > 1 and random_bits(state) % 10 == 0:
+            new_count -= 1
         _rank(space, pool, left, state)
         new = 0.0
         grown = 0
-        while grown < made and new < worst:
+        while grown < new_count and new < worst:
             _grow(space, pool, built, token, grown, left, k)
             left -= k
             new += k * built.lost[grown]
             grown += 1
         if new < worst:
-            new = _place_rest(space, pool, built, token, made, left, 2 * k - 1, new, worst)
+            new = _place_rest(space, pool, built, token, new_count, left, 2 * k - 1, new, worst)
         if new >= worst:
             continue
 
@@ -434,7 +442,7 @@ def _rebuild(
         for s in range(ruined):
             free[unused] = chosen[s]
             unused += 1
-        for c in range(made):
+        for c in range(new_count):
             unused -= 1
             r = free[unused]
             size[r] = built.filled[c]
@@ -442,6 +450,6 @@ def _rebuild(
             for t in range(size[r]):
                 inside[r, t] = built.placed[c, t]
                 slot[inside[r, t]] = base + r
-        for t in range(ruined - made):
+        for t in range(ruined - new_count):
             size[free[unused - 1 - t]] = 0
     return gained

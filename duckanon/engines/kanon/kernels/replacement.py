@@ -78,7 +78,7 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
         loss += width
     for a in range(symbols.shape[1]):
         for t in range(-1, s):  # the first pass leaves out no record
-            values = 0
+            distinct_count = 0
             null = False
             bits = np.uint64(0)
             for u in range(s):
@@ -91,16 +91,16 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
                         fresh = False
                         break
                 if fresh:
-                    values += 1
+                    distinct_count += 1
                     bits |= np.uint64(1) << np.uint64(code & 63)
                     null |= code == nulls[a]
-            part = values_loss(values, null, units[a], whole[a])
+            part = values_loss(distinct_count, null, units[a], whole[a])
             if t < 0:
                 full = part
                 loss += part
             else:
                 i = inside[c, t]
-                distinct[i, a] = values
+                distinct[i, a] = distinct_count
                 has_null[i, a] = null
                 held[i, a] = bits
                 saved[i] += full - part
@@ -161,7 +161,7 @@ def categorical_loss(
                 if i != j and symbols[i, a] == code:
                     known = True
                     break
-        values = distinct[j, a] + (0 if known else 1)
+        distinct_count = distinct[j, a] + (0 if known else 1)
         null = has_null[j, a] or code == nulls[a]
-        loss += values_loss(values, null, units[a], whole[a])
+        loss += values_loss(distinct_count, null, units[a], whole[a])
     return loss
