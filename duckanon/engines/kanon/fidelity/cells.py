@@ -70,25 +70,25 @@ class Numbers:
         there = ~self.missing & (weights > 0)
         half = 0.5 if self.whole else 0.0
         low, high, weights = self.low[there] - half, self.high[there] + half, weights[there]
-        wanted = share * weights.sum() * (1 - 1e-9)
+        target = share * weights.sum() * (1 - 1e-9)
 
-        def reached(value: float) -> float:
-            """How many of the values lie below or at it."""
+        def reached(point: float) -> float:
+            """How many of the values lie below or at the point."""
             width = np.where(high > low, high - low, 1.0)
             with np.errstate(over="ignore"):
-                spread = np.clip((value - low) / width, 0.0, 1.0)
-            return float(weights @ np.where(high > low, spread, low <= value))
+                spread = np.clip((point - low) / width, 0.0, 1.0)
+            return float(weights @ np.where(high > low, spread, low <= point))
 
         # The least end of a cell that is far enough; before it the number grows evenly from the end before.
         edges = np.unique(np.concatenate((low, high)))
-        place = bisect_left(edges, wanted, key=reached) if wanted > reached(edges[0]) else 0
-        found = float(edges[place])
+        place = bisect_left(edges, target, key=reached) if target > reached(edges[0]) else 0
+        quantile = float(edges[place])
         if place:
-            start, single = float(edges[place - 1]), float(weights[(low == found) & (high == found)].sum())
-            lower, upper = reached(start), reached(found) - single
-            if upper >= wanted:
-                found = start + (found - start) * (wanted - lower) / (upper - lower)
-        return float(np.ceil(found - half - 1e-6)) if self.whole else found
+            start, single = float(edges[place - 1]), float(weights[(low == quantile) & (high == quantile)].sum())
+            lower, upper = reached(start), reached(quantile) - single
+            if upper >= target:
+                quantile = start + (quantile - start) * (target - lower) / (upper - lower)
+        return float(np.ceil(quantile - half - 1e-6)) if self.whole else quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,19 +107,19 @@ class Categories:
     @staticmethod
     def of(members: Ints, ends: Ints, names: Sequence[str]) -> Categories:
         """The column with these members in each row; ends: shape (n + 1,)."""
-        cells = [np.unique(one).tobytes() for one in np.split(members.astype(np.int64), ends[1:-1])]
+        cells = [np.unique(row).tobytes() for row in np.split(members.astype(np.int64), ends[1:-1])]
         place = {cell: i for i, cell in enumerate(sorted(set(cells)))}
         distinct = [np.frombuffer(cell, np.int64) for cell in place]
-        starts = np.append(0, np.cumsum([len(one) for one in distinct])).astype(np.int64)
+        starts = np.append(0, np.cumsum([len(codes) for codes in distinct])).astype(np.int64)
         flat = np.concatenate(distinct) if distinct else np.zeros(0, np.int64)
         return Categories(flat, starts, np.array([place[cell] for cell in cells], np.int64), names)
 
     @staticmethod
     def single(codes: Ints, names: Sequence[str]) -> Categories:
         """The column with one value in each row, shape (n,); -1 is missing."""
-        found, index = np.unique(codes, return_inverse=True)
-        ends = np.append(0, np.cumsum(found >= 0)).astype(np.int64)
-        return Categories(found[found >= 0], ends, index.ravel(), names)
+        distinct, index = np.unique(codes, return_inverse=True)
+        ends = np.append(0, np.cumsum(distinct >= 0)).astype(np.int64)
+        return Categories(distinct[distinct >= 0], ends, index.ravel(), names)
 
     @property
     def missing(self) -> npt.NDArray[np.bool_]:
@@ -144,16 +144,16 @@ class Cells:
 
     def weighed(self, column: int) -> Floats:
         """How many records each cell of a column stands for, shape (d,)."""
-        found = self.columns[column]
-        return np.bincount(found.index, self.weights, len(found.missing)).astype(np.float64)
+        cells = self.columns[column]
+        return np.bincount(cells.index, self.weights, len(cells.missing)).astype(np.float64)
 
     def canonical(self) -> Cells:
         """The same with the rows in an order that follows their content alone."""
         order = np.lexsort([self.weights, *(column.index for column in reversed(self.columns))])
-        return Cells([_taken(column, order) for column in self.columns], self.weights[order])
+        return Cells([_reordered(column, order) for column in self.columns], self.weights[order])
 
 
-def _taken(column: Numbers | Categories, order: Ints) -> Numbers | Categories:
+def _reordered(column: Numbers | Categories, order: Ints) -> Numbers | Categories:
     if isinstance(column, Numbers):
         return Numbers(column.low, column.high, column.index[order], column.whole)
     return Categories(column.members, column.ends, column.index[order], column.names)

@@ -64,8 +64,8 @@ class Compared:
         return [i for i, column in enumerate(self.before.columns) if isinstance(column, Numbers)]
 
 
-def measures(tables: Compared, asked: int, progress: Progress = lambda _: None) -> Iterator[Measure]:
-    """All measures but predictions, in the order in which they are shown. asked: how many queries."""
+def measures(tables: Compared, query_count: int, progress: Progress = lambda _: None) -> Iterator[Measure]:
+    """All measures but predictions, in the order in which they are shown. query_count: of `queries`."""
     before, after = tables.before, tables.after
     yield Measure.of("records", (), None, before.records, after.records)
     divided = [parts_of(before, i, tables.writers[i]) for i in range(len(tables.names))]
@@ -74,18 +74,18 @@ def measures(tables: Compared, asked: int, progress: Progress = lambda _: None) 
     for i in tables.numbers:
         yield from _moments(tables, i)
     for i, j in combinations(tables.numbers, 2):
-        found = [_correlation(one, i, j) for one in (before, after)]
-        yield Measure.of("correlation", (tables.names[i], tables.names[j]), None, *found)
+        correlations = [_correlation(table, i, j) for table in (before, after)]
+        yield Measure.of("correlation", (tables.names[i], tables.names[j]), None, *correlations)
     progress(0.4)
     numbers = set(tables.numbers)
     pairs = [pair for pair in combinations(range(len(tables.names)), 2) if not numbers.issuperset(pair)]
-    counts = [_counts(one, divided, pairs) for one in (before, after)]
+    counts = [_counts(table, divided, pairs) for table in (before, after)]
     for place, (i, j) in enumerate(pairs):
         yield Measure.of(
             "cramers_v", (tables.names[i], tables.names[j]), None, *(_cramers_v(count[place]) for count in counts)
         )
     progress(0.6)
-    if asked_queries := queries(before, asked):
+    if asked_queries := queries(before, query_count):
         wrong = errors(before, after, asked_queries)
         for label, share in _ERRORS.items():
             yield Measure(
@@ -97,27 +97,29 @@ def _marginals(tables: Compared, divided: Sequence[Parts]) -> Iterator[Measure]:
     """Of each column: the share of the records that are missing and in each part, and how far they are moved."""
     shares = []
     for table in (tables.before, tables.after):
-        found = []
+        column_shares = []
         for i, parts in enumerate(divided):
             weights = table.weighed(i)
             missing = weights @ table.columns[i].missing
-            found.append(np.append(missing, weights @ chances(parts, table.columns[i])) / max(table.records, 1.0))
-        shares.append(found)
-    for name, one, other in zip(tables.names, *shares, strict=True):
-        yield Measure("total_variation", (name,), None, None, None, round(float(np.abs(one - other).sum() / 2), 12))
-    for name, parts, one, other in zip(tables.names, divided, *shares, strict=True):
-        if one[0] or other[0]:
-            yield Measure.of("missing", (name,), None, float(one[0]), float(other[0]))
-        for label, first, second in zip(parts.labels, one[1:].tolist(), other[1:].tolist(), strict=True):
+            column_shares.append(
+                np.append(missing, weights @ chances(parts, table.columns[i])) / max(table.records, 1.0)
+            )
+        shares.append(column_shares)
+    for name, before, after in zip(tables.names, *shares, strict=True):
+        yield Measure("total_variation", (name,), None, None, None, round(float(np.abs(before - after).sum() / 2), 12))
+    for name, parts, before, after in zip(tables.names, divided, *shares, strict=True):
+        if before[0] or after[0]:
+            yield Measure.of("missing", (name,), None, float(before[0]), float(after[0]))
+        for label, first, second in zip(parts.labels, before[1:].tolist(), after[1:].tolist(), strict=True):
             yield Measure.of("share", (name,), label, first, second)
 
 
 def _moments(tables: Compared, column: int) -> Iterator[Measure]:
     """Mean, standard deviation and quantiles of a column of numbers, of the records that are not missing."""
     name = (tables.names[column],)
-    found = [_statistics(one, column) for one in (tables.before, tables.after)]
+    statistics = [_statistics(table, column) for table in (tables.before, tables.after)]
     labels = [("mean", None), ("standard_deviation", None), *(("quantile", f"{share:.0%}") for share in QUANTILES)]
-    for (measure, value), before, after in zip(labels, *found, strict=True):
+    for (measure, value), before, after in zip(labels, *statistics, strict=True):
         yield Measure.of(measure, name, value and value.replace("%", " %"), before, after)
 
 
@@ -141,20 +143,21 @@ def _mean_and_variance(cells: Numbers, weights: Floats) -> tuple[float, float]:
 
 def _correlation(table: Cells, i: int, j: int) -> float | None:
     """Pearson's, over the rows in which neither is missing. Within a cell the columns are independent."""
-    one, other = table.columns[i], table.columns[j]
-    assert isinstance(one, Numbers)
-    assert isinstance(other, Numbers)
-    there = np.where(one.missing[one.index] | other.missing[other.index], 0.0, table.weights)
+    first, second = table.columns[i], table.columns[j]
+    assert isinstance(first, Numbers)
+    assert isinstance(second, Numbers)
+    there = np.where(first.missing[first.index] | second.missing[second.index], 0.0, table.weights)
     if not there.any():
         return None
     moments = [
         _mean_and_variance(cells, np.asarray(np.bincount(cells.index, there, len(cells.low)), np.float64))
-        for cells in (one, other)
+        for cells in (first, second)
     ]
     if moments[0][1] <= 0 or moments[1][1] <= 0:
         return None
     apart = [
-        np.nan_to_num(cells.middle)[cells.index] - mean for cells, (mean, _) in zip((one, other), moments, strict=True)
+        np.nan_to_num(cells.middle)[cells.index] - mean
+        for cells, (mean, _) in zip((first, second), moments, strict=True)
     ]
     covariance = float((there * apart[0] * apart[1]).sum() / there.sum())
     return round(covariance / sqrt(moments[0][1] * moments[1][1]), 12)
@@ -163,13 +166,15 @@ def _correlation(table: Cells, i: int, j: int) -> float | None:
 def _counts(table: Cells, divided: Sequence[Parts], pairs: Sequence[tuple[int, int]]) -> list[Floats]:
     """The expected counts of each pair of columns, by their parts."""
     chance = [chances(parts, column) for parts, column in zip(divided, table.columns, strict=True)]
-    found = [np.zeros((chance[i].shape[1], chance[j].shape[1])) for i, j in pairs]
+    counts = [np.zeros((chance[i].shape[1], chance[j].shape[1])) for i, j in pairs]
     for start in range(0, len(table.weights), _ROWS):
         rows = slice(start, start + _ROWS)
-        here = [one[column.index[rows]] for one, column in zip(chance, table.columns, strict=True)]
+        here = [
+            column_chances[column.index[rows]] for column_chances, column in zip(chance, table.columns, strict=True)
+        ]
         for place, (i, j) in enumerate(pairs):
-            found[place] += (here[i] * table.weights[rows, None]).T @ here[j]
-    return found
+            counts[place] += (here[i] * table.weights[rows, None]).T @ here[j]
+    return counts
 
 
 def _cramers_v(counts: Floats) -> float | None:

@@ -41,10 +41,10 @@ class Groups:
 
     def chances(self, column: Categories) -> Floats:
         """The chance that a value of each cell is in each group, shape (d, groups)."""
-        found = np.zeros((len(column.missing), len(self.labels)))
-        for one in range(len(self.labels)):
-            found[:, one] = column.chance(self.group == one)
-        return found
+        group_chances = np.zeros((len(column.missing), len(self.labels)))
+        for number in range(len(self.labels)):
+            group_chances[:, number] = column.chance(self.group == number)
+        return group_chances
 
 
 Parts = Ranges | Groups
@@ -52,9 +52,9 @@ Parts = Ranges | Groups
 
 def parts_of(table: Cells, column: int, write: Callable[[float], str]) -> Parts:
     """The parts of a column, by the table before its release. write: a number as text."""
-    found = table.columns[column]
+    cells = table.columns[column]
     weights = table.weighed(column)
-    return _ranges(found, weights, write) if isinstance(found, Numbers) else _groups(found, weights)
+    return _ranges(cells, weights, write) if isinstance(cells, Numbers) else _groups(cells, weights)
 
 
 def chances(parts: Parts, column: Numbers | Categories) -> Floats:

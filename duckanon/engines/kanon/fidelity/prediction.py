@@ -33,14 +33,14 @@ def predictions(tables: Compared, target: int) -> Iterator[Measure]:
     """
     _ready()
     name = (tables.names[target],)
-    one, other = _examples(tables, target)
-    if min(one.weights.sum(), other.weights.sum()) < _FOLDS or len(np.unique(one.labels)) < 2:
+    before, after = _examples(tables, target)
+    if min(before.weights.sum(), after.weights.sum()) < _FOLDS or len(np.unique(before.labels)) < 2:
         raise InvalidInput("The target needs two values or more, in five records or more of both tables.")
     if isinstance(tables.before.columns[target], Numbers):
-        yield Measure.of("r_squared", name, "ridge regression", *_judged(one, other, _Ridge()))
+        yield Measure.of("r_squared", name, "ridge regression", *_judged(before, after, _Ridge()))
     else:
-        yield Measure.of("accuracy", name, "commonest value", *_judged(one, other, _Commonest()))
-        yield Measure.of("accuracy", name, "logistic regression", *_judged(one, other, _Logistic()))
+        yield Measure.of("accuracy", name, "commonest value", *_judged(before, after, _Commonest()))
+        yield Measure.of("accuracy", name, "logistic regression", *_judged(before, after, _Logistic()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +59,12 @@ class _Examples:
     def folds(self, rng: np.random.Generator) -> list[tuple[_Examples, _Examples]]:
         """The records to learn from, and those to judge by, five times: a row's records are dealt out in turn."""
         first = np.floor(rng.random(len(self.labels)) * _FOLDS)
-        found = []
+        folds = []
         for fold in range(_FOLDS):
             dealt = self.whole // _FOLDS + ((fold - first) % _FOLDS < self.whole % _FOLDS)
             judged = self.weights * dealt / self.whole
-            found.append((self._weighing(self.weights - judged), self._weighing(judged)))
-        return found
+            folds.append((self._weighing(self.weights - judged), self._weighing(judged)))
+        return folds
 
     def _weighing(self, weights: Floats) -> _Examples:
         kept = weights > 0
@@ -77,21 +77,21 @@ def _examples(tables: Compared, target: int) -> tuple[_Examples, _Examples]:
     for i, write in enumerate(tables.writers):
         if i == target:
             continue
-        mine = [table.columns[i] for table in (tables.before, tables.after)]
+        columns = [table.columns[i] for table in (tables.before, tables.after)]
         parts = parts_of(tables.before, i, write)
         scale = _scale(tables.before, i)
-        for place, column in enumerate(mine):
+        for place, column in enumerate(columns):
             if isinstance(column, Numbers):
-                values = (np.nan_to_num(column.middle, nan=scale[0]) - scale[0]) / scale[1]
-                block = np.stack([values, column.missing], axis=1)
+                scaled = (np.nan_to_num(column.middle, nan=scale[0]) - scale[0]) / scale[1]
+                block = np.stack([scaled, column.missing], axis=1)
             else:
                 block = chances(parts, column)
             features[place].append(block[column.index])
-    found = [
+    examples = [
         _labelled(np.concatenate(blocks, axis=1) if blocks else np.zeros((len(table.weights), 1)), table, target)
         for blocks, table in zip(features, (tables.before, tables.after), strict=True)
     ]
-    return found[0], found[1]
+    return examples[0], examples[1]
 
 
 def _scale(table: Cells, column: int) -> tuple[float, float]:
@@ -100,9 +100,9 @@ def _scale(table: Cells, column: int) -> tuple[float, float]:
     if not isinstance(cells, Numbers) or cells.missing.all():
         return 0.0, 1.0
     weights = np.where(cells.missing, 0.0, table.weighed(column))
-    values = np.nan_to_num(cells.middle)
-    mean = float(weights @ values / weights.sum())
-    return mean, float(np.sqrt(weights @ (values - mean) ** 2 / weights.sum())) or 1.0
+    middles = np.nan_to_num(cells.middle)
+    mean = float(weights @ middles / weights.sum())
+    return mean, float(np.sqrt(weights @ (middles - mean) ** 2 / weights.sum())) or 1.0
 
 
 def _labelled(features: Floats, table: Cells, target: int) -> _Examples:
@@ -120,7 +120,7 @@ def _labelled(features: Floats, table: Cells, target: int) -> _Examples:
 
 def _judged(before: _Examples, after: _Examples, model: Any) -> tuple[float, float]:
     """The mean score of what is learned from each."""
-    folds = [one.folds(np.random.default_rng(_SEED)) for one in (before, after)]
+    folds = [examples.folds(np.random.default_rng(_SEED)) for examples in (before, after)]
     scores = [
         [model.score(learned, test), model.score(other, test)]
         for (learned, test), (other, _) in zip(*folds, strict=True)
@@ -133,8 +133,8 @@ class _Commonest:
     """The value that most records have."""
 
     def score(self, learned: _Examples, test: _Examples) -> float:
-        values, place = np.unique(learned.labels, return_inverse=True)
-        most = values[np.argmax(np.bincount(place.ravel(), learned.weights))]
+        labels, place = np.unique(learned.labels, return_inverse=True)
+        most = labels[np.argmax(np.bincount(place.ravel(), learned.weights))]
         return float(test.weights @ (test.labels == most) / test.weights.sum())
 
 

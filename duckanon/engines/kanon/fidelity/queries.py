@@ -41,25 +41,25 @@ class Query:
         return float(met.sum())
 
 
-def queries(before: Cells, many: int) -> list[Query]:
+def queries(before: Cells, count: int) -> list[Query]:
     """So many queries, the same for the same table. The ends of ranges are quantiles drawn at random."""
     rng = np.random.default_rng(_SEED)
     usable = [i for i, column in enumerate(before.columns) if _askable(before, i)]
     weights = [before.weighed(i) for i in range(len(before.columns))]
-    found = []
-    for _ in range(many if usable else 0):
+    drawn = []
+    for _ in range(count if usable else 0):
         number = 1 + int(rng.random() * min(MOST_CONDITIONS, len(usable)))
         chosen = sorted(np.argsort(rng.random(len(usable)))[:number].tolist())
-        found.append(Query({usable[i]: _condition(before, usable[i], weights[usable[i]], rng) for i in chosen}))
-    return found
+        drawn.append(Query({usable[i]: _condition(before, usable[i], weights[usable[i]], rng) for i in chosen}))
+    return drawn
 
 
-def errors(before: Cells, after: Cells, asked: Sequence[Query]) -> Floats:
+def errors(before: Cells, after: Cells, counting_queries: Sequence[Query]) -> Floats:
     """The relative error of each query's count in the release, shape (queries,)."""
     least = max(1.0, SANITY * before.records)
-    true = np.array([query.count(before) for query in asked])
-    found = np.array([query.count(after) for query in asked])
-    return np.asarray(np.abs(found - true) / np.maximum(true, least))
+    true = np.array([query.count(before) for query in counting_queries])
+    released = np.array([query.count(after) for query in counting_queries])
+    return np.asarray(np.abs(released - true) / np.maximum(true, least))
 
 
 def _askable(table: Cells, column: int) -> bool:
