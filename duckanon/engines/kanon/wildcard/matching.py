@@ -54,8 +54,8 @@ class Groups:
             cells = self.cells(pattern)
             self._sorted[pattern] = np.argsort(cells, kind="stable"), np.append(0, np.cumsum(np.bincount(cells)))
         order, starts = self._sorted[pattern]
-        found: list[int] = order[starts[cell] : starts[cell + 1]].tolist()
-        return found
+        groups: list[int] = order[starts[cell] : starts[cell + 1]].tolist()
+        return groups
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class Matches:
 
 def numbered(values: Ints) -> Ints:
     """A number from 0 for each row, equal for equal rows. values: shape (rows, columns)."""
-    found = np.zeros(len(values), np.int64)
+    numbers = np.zeros(len(values), np.int64)
     for column in values.T:
-        found = np.unique(found * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1].ravel()
-    return found
+        numbers = np.unique(numbers * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1].ravel()
+    return numbers
 
 
 def possible(groups: Groups, kinds: Kinds) -> Matches:
@@ -133,5 +133,5 @@ def _components(own: Ints, hub_of: Ints, hub: Ints, group: Ints, groups: int, hu
     tails, heads = np.concatenate([own, groups + hub]), np.concatenate([groups + hub_of, group])
     nodes = groups + hubs
     graph = coo_array((np.ones(len(tails), np.int32), (tails, heads)), shape=(nodes, nodes)).tocsr()
-    found: Ints = connected_components(graph, directed=True, connection="strong")[1].astype(np.int64)
-    return found
+    components: Ints = connected_components(graph, directed=True, connection="strong")[1].astype(np.int64)
+    return components

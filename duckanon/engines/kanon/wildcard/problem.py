@@ -31,7 +31,7 @@ class Problem:
     """
 
     def __init__(self, groups: Groups, k: int, costs: npt.NDArray[np.float64]) -> None:
-        self.groups, self.k, self.costs = groups, k, [float(one) for one in costs]
+        self.groups, self.k, self.costs = groups, k, [float(cost) for cost in costs]
         self.missing: list[int] = groups.missing.tolist()
         self.sizes: list[int] = groups.sizes.tolist()
         self.choices, least = _choices(self)
@@ -39,7 +39,7 @@ class Problem:
 
     def unchanged(self) -> Released:
         """All records as they are."""
-        return [Counter({own: many}) for own, many in zip(self.missing, self.sizes, strict=True)]
+        return [Counter({own: count}) for own, count in zip(self.missing, self.sizes, strict=True)]
 
     def cost(self, group: int, pattern: int) -> float:
         """What a record of this group loses by this pattern."""
@@ -48,7 +48,7 @@ class Problem:
 
     def total(self, released: Released) -> float:
         return sum(
-            self.cost(group, pattern) * many for group, own in enumerate(released) for pattern, many in own.items()
+            self.cost(group, pattern) * count for group, own in enumerate(released) for pattern, count in own.items()
         )
 
     def persons(self, pattern: int) -> Ints:
@@ -72,7 +72,7 @@ class Problem:
 
 
 def kinds_of(released: Released) -> Kinds:
-    rows = [(group, pattern, many) for group, own in enumerate(released) for pattern, many in sorted(own.items())]
+    rows = [(group, pattern, count) for group, own in enumerate(released) for pattern, count in sorted(own.items())]
     groups, patterns, counts = np.array(rows, np.int64).reshape(-1, 3).T
     return Kinds(groups, patterns, counts)
 
@@ -92,7 +92,7 @@ def _choices(problem: Problem) -> tuple[dict[int, list[int]], dict[int, float]]:
     """For each group whose records cover fewer than k persons, the cheapest patterns by which they cover k, and what
     the cheapest costs at least. Where too many patterns would have to be looked at, all values are lost.
     """
-    found: dict[int, list[int]] = {}
+    choices: dict[int, list[int]] = {}
     least: dict[int, float] = {}
     looks = _MOST_CELLS // len(problem.sizes)
     waiting = {
@@ -104,24 +104,29 @@ def _choices(problem: Problem) -> tuple[dict[int, list[int]], dict[int, float]]:
         looks -= 1
         if looks < 0:
             whole = (1 << len(problem.costs)) - 1
-            for group in (one for groups in waiting.values() for one in groups.tolist() if one not in found):
-                found[group], least[group] = [whole], cost
+            for group in (
+                waiting_group
+                for groups in waiting.values()
+                for waiting_group in groups.tolist()
+                if waiting_group not in choices
+            ):
+                choices[group], least[group] = [whole], cost
             break
         for mask, groups in waiting.items():
             if pattern & mask or not len(groups):
                 continue
             enough = groups[problem.persons(pattern | mask)[groups] >= problem.k]
             for group in enough.tolist():
-                own = found.setdefault(group, [])
+                own = choices.setdefault(group, [])
                 least.setdefault(group, cost)
                 if not own or cost <= problem.cost(group, own[0]) + ROUNDING:
                     own.append(pattern | mask)
             # (Those of equal cost are still to come.)
-            done = [g for g in groups.tolist() if g in found and cost > problem.cost(g, found[g][0]) + ROUNDING]
+            done = [g for g in groups.tolist() if g in choices and cost > problem.cost(g, choices[g][0]) + ROUNDING]
             waiting[mask] = np.setdiff1d(groups, done)
         if not any(len(groups) for groups in waiting.values()):
             break
-    return found, least
+    return choices, least
 
 
 def cheapest_first(costs: list[float]) -> Iterator[tuple[float, int]]:

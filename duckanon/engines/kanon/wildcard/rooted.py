@@ -48,7 +48,7 @@ class _Ways:
             for pattern in own:
                 hub = problem.hub(group, pattern)
                 self._hubs[hub].append(group)
-                near.update(one for one in problem.members(hub) if one not in problem.choices)
+                near.update(member for member in problem.members(hub) if member not in problem.choices)
             self._large[group] = sorted(near)
             self._crowds.update(near)
 
@@ -56,10 +56,10 @@ class _Ways:
         self._reach([root])
         while self._waiting:
             check()
-            open_ones = [(many, -group) for group, many in self._crowds.items() if many and not self._has[group]]
-            if not open_ones:
+            open_groups = [(crowd, -group) for group, crowd in self._crowds.items() if crowd and not self._has[group]]
+            if not open_groups:
                 break
-            group = -max(open_ones)[1]
+            group = -max(open_groups)[1]
             change(self._released[group], self._problem.missing[group], self._way_from(group))
             self._reach([group])
         for group in self._waiting:
@@ -84,10 +84,10 @@ class _Ways:
                 if hub not in self._hubs:
                     continue
                 self._inside[hub] += self._problem.sizes[group]
-                for other in [one for one in self._hubs[hub] if one in self._waiting]:
-                    many = self._problem.sizes[other]
-                    if self._inside[hub] + many >= self._problem.k:
+                for other in [candidate for candidate in self._hubs[hub] if candidate in self._waiting]:
+                    persons = self._problem.sizes[other]
+                    if self._inside[hub] + persons >= self._problem.k:
                         self._waiting.remove(other)
-                        self._released[other] = Counter({pattern: many})
+                        self._released[other] = Counter({pattern: persons})
                         self._crowds.subtract(self._large[other])
                         groups.append(other)

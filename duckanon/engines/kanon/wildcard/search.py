@@ -73,7 +73,7 @@ def _widened(problem: Problem) -> Released:
             shared[problem.hub(group, pattern)] += problem.sizes[group]
     released = problem.unchanged()
     for group, patterns in problem.choices.items():
-        best = max(patterns, key=lambda one: shared[problem.hub(group, one)])
+        best = max(patterns, key=lambda pattern: shared[problem.hub(group, pattern)])
         released[group] = Counter({best: problem.sizes[group]})
     return released
 
@@ -91,7 +91,7 @@ def _join(problem: Problem, released: Released, random: Random) -> set[int]:
                 hubs.setdefault(problem.hub(group, pattern), set()).add(group)
         # (A few at a time: what closes one cycle often closes others.)
         few = max(1, len(hubs) // _SHARE)
-        for hub, served in sorted(hubs.items(), key=lambda one: (-len(one[1]), one[0]))[:few]:
+        for hub, served in sorted(hubs.items(), key=lambda served_hub: (-len(served_hub[1]), served_hub[0]))[:few]:
             if served & failing:
                 touched.add(_widen_one(problem, released, hub, random))
                 failing -= served
@@ -100,13 +100,13 @@ def _join(problem: Problem, released: Released, random: Random) -> set[int]:
 def _widen_one(problem: Problem, released: Released, hub: Hub, random: Random) -> int:
     """Let one more record cover all persons of a hub, the cheapest. Returns its group."""
     pattern = hub[0]
-    found = [
+    widenings = [
         (problem.cost(group, own | pattern) - problem.cost(group, own), random.random(), group, own)
         for group in problem.members(hub)
         for own in released[group]
         if own | pattern != own
     ]
-    _, _, group, own = min(found)
+    _, _, group, own = min(widenings)
     change(released[group], own, own | pattern)
     return group
 
@@ -140,16 +140,16 @@ def _shown_one_more(problem: Problem, group: int, pattern: int) -> list[int]:
 
 def _rebuilt(problem: Problem, released: Released, random: Random) -> Released:
     """Another release: the records around one hub are taken back, and widened anew by patterns chosen at random."""
-    found = [own.copy() for own in released]
+    rebuilt = [own.copy() for own in released]
     # (Where nobody has to lose a value for itself, some record does for a person without one.)
-    wide = (group for group, own in enumerate(found) if any(problem.cost(group, pattern) for pattern in own))
+    wide = (group for group, own in enumerate(rebuilt) if any(problem.cost(group, pattern) for pattern in own))
     centre = random.choice(sorted(problem.choices) or list(wide))
     near = set[int]()
-    for pattern in sorted({*problem.choices.get(centre, ()), *found[centre]}):
+    for pattern in sorted({*problem.choices.get(centre, ()), *rebuilt[centre]}):
         near.update(problem.members(problem.hub(centre, pattern)))
     for group in sorted(near):
         patterns = problem.choices.get(group, [problem.missing[group]])
-        many = problem.sizes[group]
-        found[group] = Counter(random.choices(patterns, k=many) if len(patterns) > 1 else {patterns[0]: many})
-    _narrow(problem, found, sorted(_join(problem, found, random) | near))
-    return found
+        count = problem.sizes[group]
+        rebuilt[group] = Counter(random.choices(patterns, k=count) if len(patterns) > 1 else {patterns[0]: count})
+    _narrow(problem, rebuilt, sorted(_join(problem, rebuilt, random) | near))
+    return rebuilt
