@@ -64,11 +64,11 @@ def check_options(options: Mapping[str, int], methods: Sequence[str]) -> None:
     least: dict[str, int] = {}
     for name in methods:
         least |= METHODS[name].options
-    for option, value in options.items():
+    for option, setting in options.items():
         if option not in least:
             having = "; ".join(f"'{m.name}' has {', '.join(m.options)}" for m in METHODS.values() if m.options)
             raise InvalidInput(f"There is no option '{option}' of the method: {having}.")
-        if value < least[option]:
+        if setting < least[option]:
             raise InvalidInput(f"Option '{option}' must be {least[option]} or more.")
 
 
@@ -113,11 +113,11 @@ def _partition(records: Records, k: int, method: Method, content: Hashes | None,
     ordered = records.take(order, control.threads)
     if control.conditions is not None:
         control = replace(control, conditions=control.conditions.take(order))
-    found = method.run(ordered, k, control)
+    ordered_labels = method.run(ordered, k, control)
     if content is not None:
-        order = settle(ordered, order, found, content)
-    labels = np.empty_like(found)
-    labels[order] = found
+        order = settle(ordered, order, ordered_labels, content)
+    labels = np.empty_like(ordered_labels)
+    labels[order] = ordered_labels
     return labels
 
 
@@ -129,24 +129,24 @@ def _by_blocks(records: Records, k: int, method: Method, content: Hashes | None,
         seconds *= min(control.threads, len(parts)) / len(parts)
     labels, classes, done = np.empty(n, np.int32), np.zeros(len(parts), np.int64), np.zeros(len(parts))
 
-    def one(b: int) -> None:
-        def told(share: float) -> None:
+    def run_block(b: int) -> None:
+        def report(share: float) -> None:
             done[b] = share * len(parts[b])
             control.progress(float(done.sum()) / n)
 
-        mine, conditions = parts[b], control.conditions
+        block, conditions = parts[b], control.conditions
         within = replace(
             control,
             threads=1,
-            progress=told,
+            progress=report,
             seconds=seconds,
             table=n,
-            conditions=None if conditions is None else conditions.take(mine),
+            conditions=None if conditions is None else conditions.take(block),
         )
-        found = _partition(records.take(mine), k, method, None if content is None else content[mine], within)
-        labels[mine], classes[b] = found, found.max() + 1
+        block_labels = _partition(records.take(block), k, method, None if content is None else content[block], within)
+        labels[block], classes[b] = block_labels, block_labels.max() + 1
 
-    spread(one, range(len(parts)), control.threads)
-    for mine, before in zip(parts, np.cumsum(classes) - classes, strict=True):
-        labels[mine] += before
+    spread(run_block, range(len(parts)), control.threads)
+    for block, before in zip(parts, np.cumsum(classes) - classes, strict=True):
+        labels[block] += before
     return labels

@@ -61,11 +61,11 @@ def _by_bucket(keys: npt.NDArray[np.uint64], below: int) -> tuple[Order, npt.NDA
     order, free = np.empty(len(keys), np.int32), starts[:-1].copy()
     for share, bucket in zip(shares, buckets, strict=True):
         by = np.argsort(bucket, kind="stable")
-        mine = np.bincount(bucket, minlength=1 << _BUCKETS)
+        sizes = np.bincount(bucket, minlength=1 << _BUCKETS)
         # Where each record of the share goes: behind those of its bucket that are there.
-        to = np.repeat(free - (np.cumsum(mine) - mine), mine) + np.arange(len(bucket))
+        to = np.repeat(free - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(bucket))
         order[to] = by + share.start
-        free += mine
+        free += sizes
     return order, starts
 
 

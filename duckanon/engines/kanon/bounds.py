@@ -38,20 +38,20 @@ def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int
     begin(space, box, 0, codes, i)
     size = copies[i]
     members = 1
-    taken = np.zeros(count, np.bool_)
+    chosen = np.zeros(count, np.bool_)
     loss = 0.0
     while size < k:
         least = np.inf
         best = -1
         for t in range(count):
-            if not taken[t]:
+            if not chosen[t]:
                 added = stretched(space, box, 0, codes, members, near[t])
                 if added < least:
                     least = added
                     best = t
         if best < 0:
             return np.inf
-        taken[best] = True
+        chosen[best] = True
         put(space, box, 0, 0, codes, members, near[best])
         members += 1
         size += copies[near[best]]
@@ -133,7 +133,7 @@ def _least_losses(
 ) -> Floats:
     """The box bound of points start .. stop - 1. Shape (stop - start,)."""
     n = copies.shape[0]
-    found = np.zeros(stop - start)
+    losses = np.zeros(stop - start)
     searched = k <= _SEARCHED
     room = min(_NEAR if searched else k, n)
     near = np.empty(room, np.int32)
@@ -150,7 +150,7 @@ def _least_losses(
                 if size >= k:
                     complete = min(complete, apart[t])
                     break
-            found[i - start] = min(complete, 1.0)
+            losses[i - start] = min(complete, 1.0)
             continue
         # Points that follow one another are near: a first box, no smaller than the smallest.
         around = 0
@@ -162,8 +162,8 @@ def _least_losses(
         count, complete = nearest(space, tree, i, min(within + 1e-12, 2.0), leaves, near, apart)
         best = min(within, _greedy(space, copies, i, k, near, count))
         least = _smallest_box(space, copies, i, k, near, apart, count, best, steps)
-        found[i - start] = min(least, complete)
-    return found
+        losses[i - start] = min(least, complete)
+    return losses
 
 
 def box_losses(

@@ -219,7 +219,10 @@ def check(records: Records, k: int, prices: Whole, progress: Callable[[float], N
     for first in range(0, n, _AT_ONCE):
         _take(state, order[first : first + _AT_ONCE], copies, cut)
         progress(first / n)
-    wrong, (proven, claimed) = state.prices < raw, (_proven(each[of], records.floor) for each in (state.prices, raw))
+    wrong, (proven, claimed) = (
+        state.prices < raw,
+        (_proven(point_prices[of], records.floor) for point_prices in (state.prices, raw)),
+    )
     return Verdict(not wrong.any(), proven, claimed, n, int(wrong.sum()), int(cut[wrong].sum()))
 
 
@@ -228,7 +231,7 @@ def _state(points: Records, k: int, prices: Whole) -> _State:
     space, n, nulls = points.space, len(points), points.space.nulls.astype(np.int64)
     p, ordered, leaves = len(space.caps), space.points.shape[1], 1 << (n - 1).bit_length()
     wholes = (space.points[:, :p], space.caps, space.units, space.whole, space.trees.tops)
-    places, caps, units, whole, tops = (np.floor(each * GRAINS).astype(np.int64) for each in wholes)
+    places, caps, units, whole, tops = (np.floor(measure * GRAINS).astype(np.int64) for measure in wholes)
     places = np.concatenate([places, space.points[:, p:].astype(np.int64), space.symbols], axis=1)
     low = places[np.minimum(np.arange(2 * leaves), n - 1)]
     high, rows = low.copy(), np.arange(2 * leaves) ^ leaves

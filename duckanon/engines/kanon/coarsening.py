@@ -72,7 +72,7 @@ def coarser(
     released: Sequence[Cells],
     whole: Records,
     sensitive: Sequence[Sensitive],
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     threads: int = 1,
     subjects: Codes | None = None,
 ) -> Labels:
@@ -94,7 +94,7 @@ def coarser(
             units.holds[:, words : words + held.shape[1]] = held
             words += held.shape[1]
     amid = _placed(whole, [cell.middle(first) for cell in released])
-    return settle_boxes(units, amid, unit, sensitive, wanted, threads, subjects).labels[unit]
+    return settle_boxes(units, amid, unit, sensitive, criteria, threads, subjects).labels[unit]
 
 
 def _placed(records: Records, codes: Sequence[Codes]) -> Records:
@@ -111,8 +111,8 @@ def _distinct(cells: Sequence[Cells]) -> tuple[Order, Labels]:
         columns += [cell.low, cell.high] if cell.starts is None else list(cell.bits().T)
     keys = []
     for column in columns:
-        values, codes = np.unique(column, return_inverse=True)
-        keys.append(Attribute("", codes.ravel().astype(np.int32), None, len(values), 0.0, 1.0))
+        distinct, codes = np.unique(column, return_inverse=True)
+        keys.append(Attribute("", codes.ravel().astype(np.int32), None, len(distinct), 0.0, 1.0))
     records = Records(tuple(keys))
     order = lexicographic(records, range(len(keys)))
     starts = runs(records.take(order))
@@ -251,8 +251,8 @@ def _outside(tree: _Tree, numbers: Codes, symbols: Codes, copies: Codes) -> int:
     lost = 0
     for i in range(copies.shape[0]):
         stack = [1]
-        found = False
-        while len(stack) > 0 and not found:
+        is_inside = False
+        while len(stack) > 0 and not is_inside:
             v = stack.pop()
             if not _inside(tree.node_low, tree.node_high, tree.node_holds, tree.words, v, numbers[i], symbols[i]):
                 continue
@@ -263,8 +263,8 @@ def _outside(tree: _Tree, numbers: Codes, symbols: Codes, copies: Codes) -> int:
             start = (v - tree.leaves) * _LEAF
             for b in range(start, min(start + _LEAF, tree.low.shape[0])):
                 if _inside(tree.low, tree.high, tree.holds, tree.words, b, numbers[i], symbols[i]):
-                    found = True
+                    is_inside = True
                     break
-        if not found:
+        if not is_inside:
             lost += copies[i]
     return lost

@@ -101,25 +101,25 @@ def check(
             check_duration(name, n, m, k, seconds=seconds, options=options)
 
 
-def compare(records: Records, asked: Comparison) -> list[Run]:
+def compare(records: Records, comparison: Comparison) -> list[Run]:
     """A row for each k and method, in the order of the call, which `check` has checked."""
     order = canonical(records)
-    ordered = records.take(order, asked.threads)
-    found = []
-    for wanted in asked.criteria:
+    ordered = records.take(order, comparison.threads)
+    rows = []
+    for criteria in comparison.criteria:
         runs, proven = [], list[float]()
         best = _Partition()
-        for name in asked.methods:
-            run, labels, bounds = _run(records, asked, wanted, name)
+        for name in comparison.methods:
+            run, labels, bounds = _run(records, comparison, criteria, name)
             # What is proven of all records does not hold where some may be left out.
-            proven += [] if wanted.suppress else bounds
+            proven += [] if criteria.suppress else bounds
             if labels is not None and run.information_loss < best.loss:
                 best = _Partition(run.information_loss, labels[order])
             runs.append(run)
-        proven.append(_bound(ordered, asked, wanted, best))
+        proven.append(_bound(ordered, comparison, criteria, best))
         # A method may prove a higher bound than the methods before it.
-        found += [bounded(run, max(proven)) for run in runs]
-    return found
+        rows += [bounded(run, max(proven)) for run in runs]
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,55 +130,57 @@ class _Partition:
     labels: Labels | None = None
 
 
-def _bound(ordered: Records, asked: Comparison, wanted: PrivacyCriteria, best: _Partition) -> float:
+def _bound(ordered: Records, comparison: Comparison, criteria: PrivacyCriteria, best: _Partition) -> float:
     """What no partition loses less than, by the box bound and by prices. ordered: in canonical order."""
-    report = told(asked, f"lower bound, k = {wanted.k}")
-    box = box_losses(ordered, wanted.k, asked.threads, lambda share: report(share / 2))
+    report = reporter(comparison, f"lower bound, k = {criteria.k}")
+    box = box_losses(ordered, criteria.k, comparison.threads, lambda share: report(share / 2))
     if best.labels is None:
         return float(box.mean()) + ordered.floor
-    control = Control(asked.threads, lambda share: report(0.5 + share / 2), asked.seconds)
+    control = Control(comparison.threads, lambda share: report(0.5 + share / 2), comparison.seconds)
     # Records that were left out may stand in any class: the prices do not depend on it, only how soon they are found.
-    found = certificate(ordered, wanted.k, box, np.maximum(best.labels, 0), control)
-    allowed = found.suppressible(ordered.floor) if wanted.suppress else found.bound
+    proof = certificate(ordered, criteria.k, box, np.maximum(best.labels, 0), control)
+    allowed = proof.suppressible(ordered.floor) if criteria.suppress else proof.bound
     return max(float(box.mean()) + ordered.floor, allowed)
 
 
-def told(asked: Comparison, step: str) -> Callable[[float], None]:
+def reporter(comparison: Comparison, step: str) -> Callable[[float], None]:
     """What reports the progress of a step."""
-    return lambda share: asked.progress(step, share)
+    return lambda share: comparison.progress(step, share)
 
 
 def _run(
-    records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str
+    records: Records, comparison: Comparison, criteria: PrivacyCriteria, name: str
 ) -> tuple[Run, Labels | None, list[float]]:
     """A method's run, not bounded yet, its classes if it makes any, and bounds that it proved on all partitions."""
-    method, proven, options = METHODS.get(name), list[float](), asked.options
+    method, proven, options = METHODS.get(name), list[float](), comparison.options
     control = Control(
-        asked.threads,
-        told(asked, f"{name}, k = {wanted.k}"),
-        asked.seconds if method and method.timed else None,
+        comparison.threads,
+        reporter(comparison, f"{name}, k = {criteria.k}"),
+        comparison.seconds if method and method.timed else None,
         proven.append,
         {option: options[option] for option in method.options if option in options} if method else {},
     )
     started = perf_counter()
     if name in FREEFORM:
-        found = Released(measure(records, wanted.k, name, asked.target, control))
+        outcome = Released(measure(records, criteria.k, name, comparison.target, control))
         labels = None
     else:
         classes = private_classes(
             records,
-            wanted,
+            criteria,
             name,
-            content=asked.content,
+            content=comparison.content,
             control=control,
-            sensitive=asked.sensitive,
-            subjects=asked.subjects,
+            sensitive=comparison.sensitive,
+            subjects=comparison.subjects,
         )
-        found = measured(records, classes, asked.sensitive, wanted, asked.target, asked.threads, asked.subjects)
+        outcome = measured(
+            records, classes, comparison.sensitive, criteria, comparison.target, comparison.threads, comparison.subjects
+        )
         labels = classes.labels
     took = perf_counter() - started
-    facts = asdict(found.utility) | found.told()
-    return Run(method=name, k=wanted.k, seconds=took, lower_bound=0.0, gap=0.0, **facts), labels, proven
+    facts = asdict(outcome.utility) | outcome.columns()
+    return Run(method=name, k=criteria.k, seconds=took, lower_bound=0.0, gap=0.0, **facts), labels, proven
 
 
 def bounded(run: Run, bound: float) -> Run:

@@ -31,15 +31,15 @@ def agreeing(keys: Codes, sizes: Sizes) -> Sizes:
             f"{len(keys):,} classes agree: name fewer columns, or leave containment out."
         )
     members = np.split(np.argsort(pattern.ravel(), kind="stable"), np.cumsum(np.bincount(pattern.ravel()))[:-1])
-    found = sizes.copy()  # classes of one pattern differ
+    counts = sizes.copy()  # classes of one pattern differ
     for a in range(len(patterns)):
         for b in range(a):
             shared = np.flatnonzero(patterns[a] & patterns[b])
             number = _numbered(keys[np.ix_(np.concatenate([members[a], members[b]]), shared)])
-            one, other = np.split(number, [len(members[a])])
-            found[members[a]] += _sums(other, sizes[members[b]], number)[one]
-            found[members[b]] += _sums(one, sizes[members[a]], number)[other]
-    return found
+            first, second = np.split(number, [len(members[a])])
+            counts[members[a]] += _sums(second, sizes[members[b]], number)[first]
+            counts[members[b]] += _sums(first, sizes[members[a]], number)[second]
+    return counts
 
 
 def _numbered(rows: Codes) -> npt.NDArray[np.int64]:
@@ -52,6 +52,6 @@ def _numbered(rows: Codes) -> npt.NDArray[np.int64]:
 
 def _sums(number: npt.NDArray[np.int64], sizes: Sizes, all_numbers: npt.NDArray[np.int64]) -> Sizes:
     """The sizes that have each number, added up."""
-    found = np.zeros(int(all_numbers.max()) + 1, np.int64)
-    np.add.at(found, number, sizes)
-    return found
+    totals = np.zeros(int(all_numbers.max()) + 1, np.int64)
+    np.add.at(totals, number, sizes)
+    return totals

@@ -92,9 +92,9 @@ def full_domain(
     return _Search(attributes, k, suppress, shape, subjects, sensitive).run(progress)
 
 
-def check_criteria(wanted: PrivacyCriteria, suppress: int | Fraction, *, of_subjects: bool) -> None:
+def check_criteria(criteria: PrivacyCriteria, suppress: int | Fraction, *, of_subjects: bool) -> None:
     """Raise InvalidInput for criteria that a coarser node may fail although a finer one meets them."""
-    if (suppress or of_subjects) and (wanted.t is not None or wanted.diversity != "distinct"):
+    if (suppress or of_subjects) and (criteria.t is not None or criteria.diversity != "distinct"):
         raise InvalidInput(
             "Method 'global' with max_suppression or unit takes l by the number of distinct values alone: leave t and "
             "diversity out, or max_suppression and unit."
@@ -143,7 +143,7 @@ class _Search:
                 "l or t: choose a smaller k, or allow for more records to be dropped, as in max_suppression := 0.02."
             )
         progress(1.0)
-        return self._found()
+        return self._best_node()
 
     def _chain(self, node: tuple[int, ...]) -> list[tuple[int, ...]]:
         """Nodes that are not known yet, each coarser than the one before, always by the level that adds least."""
@@ -182,15 +182,15 @@ class _Search:
         classes = classes.ravel()
         size = np.bincount(classes, weights=self.copies).astype(np.int64)
         if self.sensitive is not None:
-            columns, wanted = self.sensitive
+            columns, criteria = self.sensitive
             unit = classes[self.point].astype(np.int32)
-            return classes, size, failing(criteria_arrays(unit, columns, wanted, self.subjects), size)
+            return classes, size, failing(criteria_arrays(unit, columns, criteria, self.subjects), size)
         if self.has is None:
             return classes, size, size < self.k
         point, subject = self.has
-        many = int(subject.max(initial=0)) + 1
-        each = np.unique(classes[point] * many + subject) // many
-        return classes, size, np.bincount(each, minlength=len(size)) < self.k
+        subject_count = int(subject.max(initial=0)) + 1
+        class_of_pair = np.unique(classes[point] * subject_count + subject) // subject_count
+        return classes, size, np.bincount(class_of_pair, minlength=len(size)) < self.k
 
     def _fails(self, node: tuple[int, ...]) -> bool:
         """Test a node: whether too many of its records are in small classes. Keeps it if it is the best."""
@@ -209,7 +209,7 @@ class _Search:
             self.best, self.loss = node, loss
         return False
 
-    def _found(self) -> FullDomain:
+    def _best_node(self) -> FullDomain:
         classes, _, small = self._classes(self.best)
         kept = ~small
         number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
@@ -220,18 +220,18 @@ def _packed(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     """A number for each row that is equal for equal rows only. columns: of numbers from 0, shape (rows,) each."""
     key, span = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        many = int(column.max()) + 1
-        if span * many >= 2**62:
+        distinct = int(column.max()) + 1
+        if span * distinct >= 2**62:
             _, key = np.unique(key, return_inverse=True)
             key, span = key.ravel().astype(np.int64), int(key.max()) + 1
-        key, span = key * many + column, span * many
+        key, span = key * distinct + column, span * distinct
     return key
 
 
 def _subjects_of(point: npt.NDArray[np.intp], subjects: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The pairs of a point and a subject that has a record there, each once."""
-    known, many = subjects >= 0, int(subjects.max()) + 1
-    return np.divmod(np.unique(point[known].astype(np.int64) * many + subjects[known]), max(many, 1))
+    known, subject_count = subjects >= 0, int(subjects.max()) + 1
+    return np.divmod(np.unique(point[known].astype(np.int64) * subject_count + subjects[known]), max(subject_count, 1))
 
 
 def _distinct(

@@ -35,17 +35,17 @@ class Hierarchy:
     def losses(self, level: int) -> Floats:
         """What a record loses whose leaf is replaced by its ancestor on a level, by leaf, shape (d,), from 0 to 1."""
         below = np.bincount(self.nodes[level])
-        found: Floats = (below[self.nodes[level]] - 1) / max(self.leaves - 1, 1)
-        return found
+        losses: Floats = (below[self.nodes[level]] - 1) / max(self.leaves - 1, 1)
+        return losses
 
     @cached_property
     def joins(self) -> Floats:
         """What a class of two neighbouring leaves loses, shape (d - 1,): that of their lowest common ancestor."""
-        found = np.zeros(self.leaves - 1)
+        joins = np.zeros(self.leaves - 1)
         for level in range(len(self.nodes) - 1, -1, -1):
             same = self.nodes[level, 1:] == self.nodes[level, :-1]
-            found[same] = self.losses(level)[1:][same]
-        return found
+            joins[same] = self.losses(level)[1:][same]
+        return joins
 
     def attribute(self, name: str, codes: Codes, weight: float) -> Attribute:
         """An attribute whose values are the leaves. codes: shape (n,), d for NULL."""

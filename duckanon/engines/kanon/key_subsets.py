@@ -50,17 +50,17 @@ class Subset:
 
 def subsets_up_to(keys: int, size: int) -> int:
     """The number of subsets of so many keys that have 1 to `size` of them."""
-    return sum(comb(keys, one) for one in range(1, size + 1))
+    return sum(comb(keys, subset_size) for subset_size in range(1, size + 1))
 
 
 def check_size(n: int, keys: int, size: int) -> None:
     """Raise InvalidInput if the subsets are too many to search on n records."""
     if size < 1:
         raise InvalidInput("size must be 1 or more: the number of columns in the largest subsets.")
-    many = subsets_up_to(keys, size)
-    if many > MOST_SUBSETS or many * n > MOST_STEPS:
+    count = subsets_up_to(keys, size)
+    if count > MOST_SUBSETS or count * n > MOST_STEPS:
         raise InvalidInput(
-            f"{keys} columns have {many:,} subsets of up to {size}, too many to search with {n:,} records: "
+            f"{keys} columns have {count:,} subsets of up to {size}, too many to search with {n:,} records: "
             "choose a smaller size, or name fewer columns."
         )
 
@@ -92,12 +92,12 @@ def subsets(
         nonlocal done
         # A column has a smaller number than those before it, so a subset comes after all that it contains.
         for column in range(columns[-1] if columns else len(keys)):
-            mine, subset = shared.split(above, (*columns, column), room[len(columns)])
+            classes, subset = shared.split(above, (*columns, column), room[len(columns)])
             done += 1
             progress(done / total)
             yield subset
             if len(subset.columns) < size:
-                yield from below(mine, subset.columns)
+                yield from below(classes, subset.columns)
 
     return below(_Classes.whole(n) if units is None else _Classes.by_unit(units), ())
 
@@ -110,10 +110,10 @@ def class_labels(keys: Sequence[Key]) -> Codes:
     for j in columns:
         classes, subset = shared.split(classes, columns[: j + 1], _room(n))
         labels[subset.alone] = np.arange(classes.singletons - len(subset.alone), classes.singletons)
-    ends = classes.ends[: classes.many]
+    ends = classes.ends[: classes.count]
     sizes = np.diff(ends, prepend=np.int32(0))
-    if classes.many:
-        labels[classes.members[: ends[-1]]] = classes.singletons + np.repeat(np.arange(classes.many), sizes)
+    if classes.count:
+        labels[classes.members[: ends[-1]]] = classes.singletons + np.repeat(np.arange(classes.count), sizes)
     return labels
 
 
@@ -137,7 +137,7 @@ class _Classes:
 
     members: Codes
     ends: Codes
-    many: int
+    count: int
     singletons: int
     apart: npt.NDArray[np.bool_] | None = None
 
@@ -162,7 +162,7 @@ class _Shared:
     units: Codes | None
     count: Codes
     alone: Codes
-    found: npt.NDArray[np.int64]
+    tallies: npt.NDArray[np.int64]
 
     @staticmethod
     def of(keys: Sequence[Key], n: int, units: Codes | None = None) -> _Shared:
@@ -173,36 +173,36 @@ class _Shared:
         """The classes `above`, split by the last of the columns."""
         members, ends = room
         codes = self.keys[columns[-1]].codes
-        split(above.members, above.ends, above.many, codes, self.count, members, ends, self.alone, self.found)
-        many, alone, least = self.found.tolist()
+        split(above.members, above.ends, above.count, codes, self.count, members, ends, self.alone, self.tallies)
+        count, alone, least = self.tallies.tolist()
         single = above.singletons + alone
         if self.units is not None and above.apart is not None:
             apart = above.apart.copy()
             apart[self.units[self.alone[:alone]]] = True
-            classes = _Classes(members, ends, many, single, apart)
+            classes = _Classes(members, ends, count, single, apart)
             return classes, self._of_units(self.units, classes, columns, self.alone[:alone])
-        classes = _Classes(members, ends, many, single)
-        grouped = int(ends[many - 1]) if many else 0
-        subset = Subset(columns, many + single, grouped + single, 1 if single else least, single, self.alone[:alone])
+        classes = _Classes(members, ends, count, single)
+        grouped = int(ends[count - 1]) if count else 0
+        subset = Subset(columns, count + single, grouped + single, 1 if single else least, single, self.alone[:alone])
         return classes, subset
 
     def _of_units(self, units: Codes, classes: _Classes, columns: tuple[int, ...], alone: Codes) -> Subset:
         """A subset where units count. alone: records in classes of their own since the last split."""
-        ends, single = classes.ends[: classes.many], classes.singletons
-        members = classes.members[: ends[-1] if classes.many else 0]
+        ends, single = classes.ends[: classes.count], classes.singletons
+        members = classes.members[: ends[-1] if classes.count else 0]
         own = units[members]
         is_new = np.ones(len(own), bool)
         is_new[1:] = own[1:] != own[:-1]
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.intp)[: classes.many]
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.intp)[: classes.count]
         is_new[starts] = True
-        sizes = np.add.reduceat(is_new, starts, dtype=np.int64) if classes.many else np.zeros(0, np.int64)
+        sizes = np.add.reduceat(is_new, starts, dtype=np.int64) if classes.count else np.zeros(0, np.int64)
         is_alone = np.repeat(sizes == 1, np.diff(ends, prepend=np.int32(0)))
         assert classes.apart is not None
         apart = classes.apart.copy()
         apart[own[is_alone]] = True
         return Subset(
             columns,
-            classes.many + single,
+            classes.count + single,
             int(sizes.sum()) + single,
             1 if single else int(sizes.min()),
             single + int((sizes == 1).sum()),

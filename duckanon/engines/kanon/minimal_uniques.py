@@ -82,13 +82,13 @@ def minimal_uniques(
     # By which subsets below the largest size each record is alone, eight records a byte.
     lone: dict[tuple[int, ...], Bits] = {(): np.zeros(n // 8 + 1, np.uint8)}
     for subset in subsets(keys, size, progress, units):
-        columns, found = subset.columns, subset.alone
+        columns, alone = subset.columns, subset.alone
         if len(columns) < size:
-            lone[columns] = lone[columns[:-1]] | _bits(found, n)
+            lone[columns] = lone[columns[:-1]] | _bits(alone, n)
         # Without units no record is alone by the set without its last column.
         for left_out in range(len(columns) - (units is None)):
-            found = found[~_among(lone[columns[:left_out] + columns[left_out + 1 :]], found)]
-        counts[found, len(columns) - 1] += 1
+            alone = alone[~_among(lone[columns[:left_out] + columns[left_out + 1 :]], alone)]
+        counts[alone, len(columns) - 1] += 1
     return MinimalUniques(counts, len(keys))
 
 

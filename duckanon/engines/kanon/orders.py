@@ -29,9 +29,9 @@ def _radix_argsort(keys: Keys, bits: int) -> Codes:
     return index
 
 
-def _bits(values: int) -> int:
-    """Bits that number `values` values."""
-    return max(values - 1, 0).bit_length()
+def _bits(distinct: int) -> int:
+    """Bits that number `distinct` values."""
+    return max(distinct - 1, 0).bit_length()
 
 
 def pack(records: Records, sequence: Sequence[int]) -> list[tuple[Keys, int]]:

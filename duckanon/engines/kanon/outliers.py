@@ -33,8 +33,8 @@ def outliers(
     for left in range(_ROUNDS, 0, -1):
         kept = np.flatnonzero(~gone).astype(np.int32)
         some = records.take(kept, threads)
-        mine = None if content is None else content[kept]
-        cost, mean = _costs(some, anonymize(some, k, "order", content=mine, control=Control(threads)))
+        hashes = None if content is None else content[kept]
+        cost, mean = _costs(some, anonymize(some, k, "order", content=hashes, control=Control(threads)))
         dearest = np.argsort(-cost, kind="stable")[: -(-allowed // left)]
         dearest = dearest[cost[dearest] > mean]
         gone[kept[dearest]] = True
@@ -50,11 +50,11 @@ def _costs(records: Records, labels: Labels) -> tuple[Floats, float]:
     cost, total, begin = np.zeros(len(records)), 0.0, 0
     for last in np.unique(np.searchsorted(ends, np.arange(BLOCK, len(records) + BLOCK, BLOCK)).clip(max=len(ends) - 1)):
         first = int(np.searchsorted(ends, begin, side="right"))
-        mine = order[begin : ends[last]]
+        block = order[begin : ends[last]]
         starts = (np.append(begin, ends[first : last + 1]) - begin).astype(np.int32)
         room = np.zeros(2 * int(np.diff(starts).max()) + 2, np.intp)
-        boxes = take(record_boxes(records.take(mine)), np.append(np.arange(len(mine)), room))
-        costs = np.zeros(len(mine))
+        boxes = take(record_boxes(records.take(block)), np.append(np.arange(len(block)), room))
+        costs = np.zeros(len(block))
         total += fill_costs(boxes, starts, costs)
-        cost[mine], begin = costs, int(ends[last])
+        cost[block], begin = costs, int(ends[last])
     return cost, total / len(records)

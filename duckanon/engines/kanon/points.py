@@ -57,9 +57,9 @@ def core(records: Records, k: int) -> Core:
     ends = starts[1:]
     for run in np.flatnonzero(spare):
         apart[ends[run] - spare[run] : ends[run]] = True
-    many = spare[spare > 0]
+    spared = spare[spare > 0]
     return Core(
         np.flatnonzero(~apart).astype(np.int32),
         np.flatnonzero(apart).astype(np.int32),
-        np.repeat(np.arange(len(many), dtype=np.int32), many),
+        np.repeat(np.arange(len(spared), dtype=np.int32), spared),
     )

@@ -60,18 +60,18 @@ def fit(sizes: Ints, times: Ints) -> Pitman:
 
     def best(a: float) -> tuple[float, float]:
         """The most likely strength for a discount, and how likely it is."""
-        found = minimize_scalar(
+        optimum = minimize_scalar(
             lambda x: -likelihood(a, exp(x) - a), bounds=(log(1e-9), log(1e4 * n)), method="bounded",
             options={"xatol": 1e-9},
         )  # fmt: skip
-        return exp(found.x) - a, -found.fun
+        return exp(optimum.x) - a, -optimum.fun
 
     # The likelihood may have several maxima in the discount: the best of a grid says between which points to search.
     grid = np.linspace(_LEAST, _MOST, _GRID)
     place = int(np.argmax([best(float(a))[1] for a in grid]))
     around = (float(grid[max(place - 1, 0)]), float(grid[min(place + 1, _GRID - 1)]))
-    found = minimize_scalar(lambda a: -best(a)[1], bounds=around, method="bounded", options={"xatol": 1e-9})
-    discount = max(float(found.x), float(grid[place]), key=lambda a: best(a)[1])
+    optimum = minimize_scalar(lambda a: -best(a)[1], bounds=around, method="bounded", options={"xatol": 1e-9})
+    discount = max(float(optimum.x), float(grid[place]), key=lambda a: best(a)[1])
     return Pitman(discount, best(discount)[0])
 
 

@@ -53,7 +53,7 @@ def _different(subjects: Codes) -> int:
 
 def private_classes(
     records: Records,
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     method: str = "auto",
     *,
     content: Hashes | None = None,
@@ -61,41 +61,43 @@ def private_classes(
     sensitive: Sequence[Sensitive] = (),
     subjects: Codes | None = None,
 ) -> Settled:
-    """Classes that meet `wanted`, by a method and by what is done to its classes then.
+    """Classes that meet `criteria`, by a method and by what is done to its classes then.
 
-    Without sensitive columns, `wanted.suppress` lets the records be dropped that cost most (`outliers`); with them,
+    Without sensitive columns, `criteria.suppress` lets the records be dropped that cost most (`outliers`); with them,
     classes that fail. subjects: shape (n,), the subject of each record, -1 for none: then k and the criteria count
     subjects. Classes that fail are joined, and methods with a time limit search on among classes that meet all criteria
     (`criteria.rebuilding`). Content and control are as for `anonymize`. Raises InvalidInput as `anonymize` does, if a
     criterion fails for all records together, or if there are fewer than k subjects.
     """
     control = control or Control()
-    if subjects is None and not sensitive and not wanted.suppress:
-        return Settled(anonymize(records, wanted.k, method, content=content, control=control), 0, 0)
+    if subjects is None and not sensitive and not criteria.suppress:
+        return Settled(anonymize(records, criteria.k, method, content=content, control=control), 0, 0)
     if subjects is not None:
-        check_subjects(_different(subjects), wanted.k)
+        check_subjects(_different(subjects), criteria.k)
     order = _canonical(records, subjects, content)
     kept = order
     if not sensitive:
         hashes = None if content is None else content[order]
-        allowed = int(wanted.suppress * len(records))
-        gone = outliers(records.take(order, control.threads), wanted.k, allowed, hashes, control.threads)
+        allowed = int(criteria.suppress * len(records))
+        gone = outliers(records.take(order, control.threads), criteria.k, allowed, hashes, control.threads)
         kept = order[~gone]
-        if subjects is not None and _different(subjects[kept]) < wanted.k:
+        if subjects is not None and _different(subjects[kept]) < criteria.k:
             kept = order
     some = records.take(kept, control.threads)
-    mine = None if subjects is None else subjects[kept]
+    kept_subjects = None if subjects is None else subjects[kept]
     columns = [replace(column, codes=column.codes[kept]) for column in sensitive]
     dropped = len(records) - len(kept)
-    asked = (
-        wanted
+    criteria_of_kept = (
+        criteria
         if sensitive
-        else replace(wanted, suppress=Fraction(int(wanted.suppress * len(records)) - dropped, len(kept)))
+        else replace(criteria, suppress=Fraction(int(criteria.suppress * len(records)) - dropped, len(kept)))
     )
-    found = _settled(some, asked, method, None if content is None else content[kept], control, columns, mine)
+    settled = _settled(
+        some, criteria_of_kept, method, None if content is None else content[kept], control, columns, kept_subjects
+    )
     labels = np.full(len(records), -1, np.int32)
-    labels[kept] = found.labels
-    return replace(found, labels=labels, dropped=found.dropped + dropped)
+    labels[kept] = settled.labels
+    return replace(settled, labels=labels, dropped=settled.dropped + dropped)
 
 
 def _canonical(records: Records, subjects: Codes | None, content: Hashes | None) -> Order:
@@ -110,7 +112,7 @@ def _canonical(records: Records, subjects: Codes | None, content: Hashes | None)
 
 def _settled(
     records: Records,
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     method: str,
     content: Hashes | None,
     control: Control,
@@ -119,7 +121,7 @@ def _settled(
 ) -> Settled:
     """The method's classes, joined and improved where more than k records is asked."""
     if subjects is None and not sensitive:
-        return Settled(anonymize(records, wanted.k, method, content=content, control=control), 0, 0)
+        return Settled(anonymize(records, criteria.k, method, content=content, control=control), 0, 0)
     until = None if control.seconds is None else monotonic() + control.seconds
     searches = METHODS[method].timed
     part = _METHOD if searches or METHODS[method].conditions else 1.0
@@ -128,20 +130,20 @@ def _settled(
         progress=lambda share: control.progress(part * share),
         seconds=None if control.seconds is None else part * control.seconds,
     )
-    labels = anonymize(records, wanted.k, method, content=content, control=own)
-    settled = settle_classes(records, labels, sensitive, wanted, control.threads, subjects)
+    labels = anonymize(records, criteria.k, method, content=content, control=own)
+    settled = settle_classes(records, labels, sensitive, criteria, control.threads, subjects)
     if METHODS[method].conditions and (settled.joined or settled.dropped):
-        return _sought(records, settled, wanted, method, own, sensitive, subjects)
+        return _sought(records, settled, criteria, method, own, sensitive, subjects)
     if not searches:
         return settled
     later = replace(control, progress=lambda share: control.progress(part + (1 - part) * share))
-    return replace(settled, labels=_rebuilt(records, settled.labels, wanted, later, until, sensitive, subjects))
+    return replace(settled, labels=_rebuilt(records, settled.labels, criteria, later, until, sensitive, subjects))
 
 
 def _sought(
     records: Records,
     joined: Settled,
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     method: str,
     control: Control,
     sensitive: Sequence[Sensitive],
@@ -154,9 +156,9 @@ def _sought(
     every = np.arange(len(records), dtype=np.int32)
     lost = _lost(records, joined)
     price = min(1.0, _DEAR * lost)
-    conditions = Conditions(criteria_arrays(every, sensitive, wanted, subjects), every, price)
-    labels = anonymize(records, wanted.k, method, control=replace(control, conditions=conditions))
-    sought = settle_classes(records, labels, sensitive, wanted, control.threads, subjects)
+    conditions = Conditions(criteria_arrays(every, sensitive, criteria, subjects), every, price)
+    labels = anonymize(records, criteria.k, method, control=replace(control, conditions=conditions))
+    sought = settle_classes(records, labels, sensitive, criteria, control.threads, subjects)
     return sought if _lost(records, sought) < lost else joined
 
 
@@ -170,7 +172,7 @@ def _lost(records: Records, settled: Settled) -> float:
 def _rebuilt(
     records: Records,
     labels: Labels,
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     control: Control,
     until: float | None,
     sensitive: Sequence[Sensitive],
@@ -184,27 +186,27 @@ def _rebuilt(
     if subjects is not None and sensitive and len(parts) > 1:
         return labels
     sensitive = [_of_the_release(column, kept) if subjects is None else column for column in sensitive]
-    visits = _VISITS * min(1.0, _SMALL / wanted.k) * min(1.0, (_BLOCK / len(records)) ** 0.8)
-    done, found, classes = np.zeros(len(parts)), labels.copy(), np.zeros(len(parts), np.int64)
+    visits = _VISITS * min(1.0, _SMALL / criteria.k) * min(1.0, (_BLOCK / len(records)) ** 0.8)
+    done, improved, classes = np.zeros(len(parts)), labels.copy(), np.zeros(len(parts), np.int64)
 
-    def one(b: int) -> None:
-        mine = kept[parts[b]]
-        some, every = records.take(mine), np.arange(len(mine), dtype=np.int32)
-        columns = [replace(column, codes=column.codes[mine]) for column in sensitive]
-        asked = criteria_arrays(every, columns, wanted, None if subjects is None else subjects[mine])
+    def improve_part(b: int) -> None:
+        members = kept[parts[b]]
+        some, every = records.take(members), np.arange(len(members), dtype=np.int32)
+        columns = [replace(column, codes=column.codes[members]) for column in sensitive]
+        arrays = criteria_arrays(every, columns, criteria, None if subjects is None else subjects[members])
 
         def proceed(share: float) -> bool:
-            done[b] = share * len(mine)
+            done[b] = share * len(members)
             control.progress(float(done.sum()) / len(kept))
             return until is None or monotonic() < until
 
-        found[mine] = rebuild(record_boxes(some), near_records(some), asked, labels[mine], visits, proceed)
-        classes[b] = found[mine].max() + 1
+        improved[members] = rebuild(record_boxes(some), near_records(some), arrays, labels[members], visits, proceed)
+        classes[b] = improved[members].max() + 1
 
-    spread(one, range(len(parts)), control.threads)
+    spread(improve_part, range(len(parts)), control.threads)
     for part, before in zip(parts, np.cumsum(classes) - classes, strict=True):
-        found[kept[part]] += before
-    return found
+        improved[kept[part]] += before
+    return improved
 
 
 def _of_the_release(column: Sensitive, kept: Order) -> Sensitive:

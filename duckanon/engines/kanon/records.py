@@ -104,10 +104,10 @@ class Attribute:
         return np.arange(self.distinct) / max(self.distinct - 1, 1)
 
     def take(self, order: Order) -> Attribute:
-        taken = replace(self, codes=self.codes[order].astype(np.int32, copy=False))
+        selected = replace(self, codes=self.codes[order].astype(np.int32, copy=False))
         # A permutation keeps the deviation: carry it over instead of counting again.
-        taken.__dict__["deviation"] = self.deviation
-        return taken
+        selected.__dict__["deviation"] = self.deviation
+        return selected
 
 
 def highest(joins: Floats) -> tuple[Floats, Codes]:
@@ -138,13 +138,13 @@ class Trees(NamedTuple):
 
 def trees_of(attributes: Sequence[Attribute]) -> Trees:
     """The hierarchies of some attributes, for the compiled loops."""
-    each = []
+    tops_of = []
     for a in attributes:
         joins = a.joins if a.joins is not None else np.zeros(0)
-        each.append(highest(np.append(joins, 1.0)[: a.distinct] * a.scale)[0])
-    steps, most = max((len(tops) for tops in each), default=1), max((tops.shape[1] for tops in each), default=1)
-    whole = np.zeros((len(each), steps, most))
-    for j, tops in enumerate(each):
+        tops_of.append(highest(np.append(joins, 1.0)[: a.distinct] * a.scale)[0])
+    steps, most = max((len(tops) for tops in tops_of), default=1), max((tops.shape[1] for tops in tops_of), default=1)
+    whole = np.zeros((len(tops_of), steps, most))
+    for j, tops in enumerate(tops_of):
         whole[j, : tops.shape[0], : tops.shape[1]] = tops
     return Trees(whole, highest(np.zeros(most - 1))[1])
 
@@ -257,13 +257,13 @@ def banded_attribute(
 
     A class loses the share of all bands, from the first to the last that holds a value, which lie in its interval.
     """
-    values, codes = np.unique(numbers[~null], return_inverse=True)
-    every = np.full(len(numbers), len(values))
+    bands, codes = np.unique(numbers[~null], return_inverse=True)
+    every = np.full(len(numbers), len(bands))
     every[~null] = codes.ravel()
-    span = float(values[-1] - values[0]) if len(values) else 0.0
-    levels = (values - values[0]) / span if span else np.zeros(len(values))
-    floor = 1.0 / (span + 1.0) if len(values) else 0.0
-    return Attribute(name, every.astype(np.min_scalar_type(len(values))), levels, len(values), span, weight, floor)
+    span = float(bands[-1] - bands[0]) if len(bands) else 0.0
+    levels = (bands - bands[0]) / span if span else np.zeros(len(bands))
+    floor = 1.0 / (span + 1.0) if len(bands) else 0.0
+    return Attribute(name, every.astype(np.min_scalar_type(len(bands))), levels, len(bands), span, weight, floor)
 
 
 def records(attributes: Iterable[Attribute]) -> Records:
@@ -271,14 +271,14 @@ def records(attributes: Iterable[Attribute]) -> Records:
 
     Raises InvalidInput if a weight is negative or not a number, or if all are zero.
     """
-    given = tuple(attributes)
-    weights = np.array([a.weight for a in given], dtype=np.float64)
+    listed = tuple(attributes)
+    weights = np.array([a.weight for a in listed], dtype=np.float64)
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise InvalidInput("Weights must be numbers that are zero or more.")
     if weights.sum() == 0:
         raise InvalidInput("At least one weight must be above zero.")
     weights = weights / weights.sum()
-    return Records(tuple(replace(a, weight=float(w)) for a, w in zip(given, weights, strict=True)))
+    return Records(tuple(replace(a, weight=float(w)) for a, w in zip(listed, weights, strict=True)))
 
 
 def check_k(k: int, n: int) -> None:

@@ -118,7 +118,7 @@ def report(
     -1 for none, if a class has as many as it has subjects, and each of them counts once for each value that it has.
     records: how many there are, if `sizes` are numbers of subjects.
     """
-    many = np.ones_like(sizes) if times is None else times
+    class_counts = np.ones_like(sizes) if times is None else times
     label = np.repeat(np.arange(len(sizes)), sizes) if sensitive else np.zeros(0, np.intp)
     if subjects is None:
         counts = [_Counts.of(label, len(sizes), column) for column in sensitive]
@@ -126,13 +126,13 @@ def report(
         counts = [_Counts.of_subjects(label, len(sizes), column, subjects) for column in sensitive]
         sizes = np.bincount(_distinct(label, subjects)[0], minlength=len(sizes)).astype(np.int64)
         records = int((subjects >= 0).sum())
-    n, k, classes = int(sizes @ many), int(sizes.min()), int(many.sum())
+    n, k, classes = int(sizes @ class_counts), int(sizes.min()), int(class_counts.sum())
     outside = journalist(sizes, population, fraction)
     return Report(
         records=n if records is None else records,
         classes=classes,
         k=k,
-        singletons=int(many[sizes == 1].sum()),
+        singletons=int(class_counts[sizes == 1].sum()),
         avg_class=n / classes,
         max_risk=1.0 / k,
         avg_risk=classes / n,
@@ -141,29 +141,29 @@ def report(
         t=max((c.closeness() for c in counts), default=None),
         recursive_c=max((c.recursive_c(least) for c in counts), default=None),
         journalist_max=None if outside is None else float(outside.max()),
-        journalist_avg=None if outside is None else fsum(outside * (sizes * many)) / n,
-        population_uniques=_population_uniques(sizes, many, population, fraction),
+        journalist_avg=None if outside is None else fsum(outside * (sizes * class_counts)) / n,
+        population_uniques=_population_uniques(sizes, class_counts, population, fraction),
         k_map=None if population is None else int(population.min()),
     )
 
 
 def _population_uniques(
-    sizes: Sizes, many: Sizes, population: Sizes | None, fraction: float | Floats | None
+    sizes: Sizes, class_counts: Sizes, population: Sizes | None, fraction: float | Floats | None
 ) -> float | None:
     """How many records are alone in their class and in the population."""
     if population is not None:
-        return float(many[population == 1].sum())
+        return float(class_counts[population == 1].sum())
     if fraction is None:
         return None
-    return population_uniques(sizes, many, fsum(sizes * many / fraction))
+    return population_uniques(sizes, class_counts, fsum(sizes * class_counts / fraction))
 
 
 def _distinct(label: npt.NDArray[np.intp], of: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
     """The distinct pairs of a label and what is not negative, by label. Both of shape (pairs,)."""
     kept = of >= 0
     width = int(of.max(initial=0)) + 1
-    label, found = np.divmod(np.unique(label[kept].astype(np.int64) * width + of[kept]), width)
-    return label.astype(np.intp), found
+    label, partners = np.divmod(np.unique(label[kept].astype(np.int64) * width + of[kept]), width)
+    return label.astype(np.intp), partners
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,11 +196,11 @@ class _Counts:
         """Where each subject of a class counts once for each value, and in the table once for each value too."""
         width = max(column.distinct, 1)
         pair = subjects.astype(np.int64) * width + column.codes
-        held, found = _distinct(label, np.where((subjects < 0) | (column.codes < 0), -1, pair))
-        occurring, value = np.unique(found % width, return_inverse=True)
-        mine = Sensitive(value.ravel().astype(np.int32), len(occurring), column.ordered)
-        once = np.bincount(np.searchsorted(occurring, np.unique(found) % width), minlength=len(occurring))
-        return replace(_Counts.of(held, classes, mine), overall=once / max(once.sum(), 1))
+        held, keys = _distinct(label, np.where((subjects < 0) | (column.codes < 0), -1, pair))
+        occurring, value = np.unique(keys % width, return_inverse=True)
+        held_column = Sensitive(value.ravel().astype(np.int32), len(occurring), column.ordered)
+        once = np.bincount(np.searchsorted(occurring, np.unique(keys) % width), minlength=len(occurring))
+        return replace(_Counts.of(held, classes, held_column), overall=once / max(once.sum(), 1))
 
     @staticmethod
     def shared(

@@ -159,12 +159,12 @@ def _lower(state: _State, first: int, past: int, cut: Codes) -> None:
 
 def _nearest(points: Floats, most: int) -> Floats:
     """The sum of the least squared distances of each record from others: of 0 .. most - 1 of them."""
-    found = np.zeros((len(points), most))
+    sums = np.zeros((len(points), most))
     for i, own in enumerate(points):
         least = np.sort(((points - own) ** 2).sum(axis=1))[1:most] * (1.0 - 4 * _ERROR)
-        found[i, 1 : len(least) + 1] = np.cumsum(least)
-        found[i, len(least) + 1 :] = found[i, len(least)]
-    return found
+        sums[i, 1 : len(least) + 1] = np.cumsum(least)
+        sums[i, len(least) + 1 :] = sums[i, len(least)]
+    return sums
 
 
 def check_size(n: int, k: int) -> None:
@@ -212,5 +212,7 @@ def check(
     wrong = state.prices < raw
     too_high = np.unique(of[order][wrong])
     undecided = np.unique(of[order][wrong & (cut > 0)])
-    proven, claimed = (max(float(each.mean()) * (1.0 - _ERROR) - _ERROR, 0.0) for each in (state.prices, raw))
+    proven, claimed = (
+        max(float(record_prices.mean()) * (1.0 - _ERROR) - _ERROR, 0.0) for record_prices in (state.prices, raw)
+    )
     return Verdict(not wrong.any(), proven, claimed, len(starts) - 1, len(too_high), len(undecided))

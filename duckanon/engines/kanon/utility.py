@@ -76,10 +76,10 @@ def _cells(
         numbers = {key: i for i, key in enumerate(dict.fromkeys(sets))}
         identity = np.array([numbers[key] for key in sets], dtype=np.int64)[:, None]
     else:
-        values = np.minimum(high, max(a.distinct - 1, 0))
-        loss = a.width(np.minimum(low, values), values)
+        last = np.minimum(high, max(a.distinct - 1, 0))
+        loss = a.width(np.minimum(low, last), last)
         ncp = loss
-        identity = np.stack([low, high] if a.joins is None else _below(a.joins, values, loss), axis=1)
+        identity = np.stack([low, high] if a.joins is None else _below(a.joins, last, loss), axis=1)
     loss = np.where(mixed, 1.0, loss)
     ncp = np.where(mixed, 1.0, ncp)
     # All NULL and mixed with NULL are both released as NULL.

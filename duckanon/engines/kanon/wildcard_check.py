@@ -25,27 +25,27 @@ def least_possible(kinds: Iterable[tuple[Values, Values, int]]) -> int:
     persons = Counter[Values]()
     records = Counter[Values]()
     covers = dict[Hashable, set[Hashable]]()
-    for own, shown, many in rows:
-        persons[own] += many
-        records[shown] += many
+    for own, shown, count in rows:
+        persons[own] += count
+        records[shown] += count
         covers.setdefault(("person", own), set()).add(("record", shown))
     by_columns = defaultdict[tuple[int, ...], set[Values]](set)
     for shown in records:
-        by_columns[tuple(i for i, one in enumerate(shown) if one is not None)].add(shown)
+        by_columns[tuple(i for i, value_shown in enumerate(shown) if value_shown is not None)].add(shown)
     width = len(rows[0][0])
     covered = defaultdict[Values, list[Values]](list)
-    for columns, those in by_columns.items():
+    for columns, shown_here in by_columns.items():
         for own in persons:
             shown = tuple(own[i] if i in columns else None for i in range(width))
-            if shown in those:
+            if shown in shown_here:
                 covered[shown].append(own)
-    for shown, those_persons in covered.items():
-        covers["record", shown] = {("person", own) for own in those_persons}
+    for shown, covered_persons in covered.items():
+        covers["record", shown] = {("person", own) for own in covered_persons}
     component = _components(covers)
     possible = Counter[Values]()
     least = sum(persons.values())
-    for shown, those_persons in covered.items():
-        near = [own for own in those_persons if component["person", own] == component["record", shown]]
+    for shown, covered_persons in covered.items():
+        near = [own for own in covered_persons if component["person", own] == component["record", shown]]
         least = min(least, sum(persons[own] for own in near))
         for own in near:
             possible[own] += records[shown]
@@ -58,30 +58,30 @@ def _components(graph: Mapping[Hashable, set[Hashable]]) -> dict[Hashable, Hasha
     for tail, heads in graph.items():
         for head in heads:
             back[head].append(tail)
-    order, seen = list[Hashable](), set[Hashable]()
+    order, visited = list[Hashable](), set[Hashable]()
     for root in graph:
-        if root in seen:
+        if root in visited:
             continue
-        seen.add(root)
+        visited.add(root)
         stack = [(root, iter(graph[root]))]
         while stack:
             node, left = stack[-1]
-            following = next((one for one in left if one not in seen), None)
+            following = next((head for head in left if head not in visited), None)
             if following is None:
                 order.append(node)
                 stack.pop()
             else:
-                seen.add(following)
+                visited.add(following)
                 stack.append((following, iter(graph[following])))
-    found = dict[Hashable, Hashable]()
+    component_of = dict[Hashable, Hashable]()
     for root in reversed(order):
-        if root in found:
+        if root in component_of:
             continue
-        found[root] = root
+        component_of[root] = root
         waiting = [root]
         while waiting:
             for tail in back[waiting.pop()]:
-                if tail not in found:
-                    found[tail] = root
+                if tail not in component_of:
+                    component_of[tail] = root
                     waiting.append(tail)
-    return found
+    return component_of

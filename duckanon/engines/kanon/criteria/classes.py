@@ -40,7 +40,7 @@ class ClassBoxes(NamedTuple):
 
 
 @inner
-def _ones(word: np.uint64) -> int:
+def _set_bits(word: np.uint64) -> int:
     """How many bits of the word are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -64,7 +64,7 @@ def joined_loss(units: ClassBoxes, a: int, b: int) -> float:
     for j in range(units.units.shape[0]):
         distinct = 0
         for w in range(units.words[j], units.words[j + 1]):
-            distinct += _ones(units.holds[a, w] | units.holds[b, w])
+            distinct += _set_bits(units.holds[a, w] | units.holds[b, w])
         null = units.words[j] + (units.nulls[j] >> 6)
         bit = np.uint64(units.nulls[j] & 63)
         has_null = ((units.holds[a, null] | units.holds[b, null]) >> bit) & np.uint64(1) != 0
@@ -162,9 +162,9 @@ def class_boxes(records: Records, labels: Labels) -> tuple[ClassBoxes, Labels]:
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     unit = rank[same.ravel()]
-    one = take(units, np.sort(first))
-    one.size[:] = np.bincount(unit, weights=units.size).astype(np.int64)
-    return one, unit[labels]
+    merged = take(units, np.sort(first))
+    merged.size[:] = np.bincount(unit, weights=units.size).astype(np.int64)
+    return merged, unit[labels]
 
 
 def record_boxes(records: Records) -> ClassBoxes:

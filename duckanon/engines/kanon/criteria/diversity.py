@@ -45,7 +45,7 @@ class Tally(NamedTuple):
 
     counts: Counts  # by column and code: zeros before and after each use
     touched: Counts  # the codes of each column that the class has
-    found: Counts  # by column: how many those are
+    occurring: Counts  # by column: how many those are
     counted: Counts  # by column: how often the class has any value
     held: Counts  # how often it has each of the codes of one column
     bases: Counts  # room for `diverse`
@@ -54,12 +54,12 @@ class Tally(NamedTuple):
     number: Counts  # (3,): the number of the count, how many subjects it has met, and how many subjects there are
 
 
-def new_tally(values: int, pairs: int = 0, subjects: int = 0, columns: int = 1) -> Tally:
+def new_tally(value_count: int, pairs: int = 0, subjects: int = 0, columns: int = 1) -> Tally:
     """Room for columns of so many values together, so many pairs of a subject and a value, and so many subjects."""
-    counts, touched, held, bases, powers = np.zeros((5, values + 3), np.int64)
-    found, counted = np.zeros((2, columns), np.int64)
+    counts, touched, held, bases, powers = np.zeros((5, value_count + 3), np.int64)
+    occurring, counted = np.zeros((2, columns), np.int64)
     met, number = np.zeros(pairs + subjects, np.int64), np.array([0, 0, subjects], np.int64)
-    return Tally(counts, touched, found, counted, held, bases, powers, met, number)
+    return Tally(counts, touched, occurring, counted, held, bases, powers, met, number)
 
 
 def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Diversity:  # noqa: E741
@@ -70,83 +70,83 @@ def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Divers
     return Diversity(KINDS.index(kind), ceil(l), ratio.numerator, ratio.denominator, log(l))
 
 
-def check_diverse(asked: Diversity, counts: Counts) -> None:
+def check_diverse(required: Diversity, counts: Counts) -> None:
     """Raises InvalidInput if not even all records together, `counts` of each value, are as diverse as required.
 
     Then no partition does, as diversity is monotone; or c has too many digits for exact products.
     """
-    size, values = int(counts.sum()), int(np.count_nonzero(counts))
-    if asked.kind == _RECURSIVE and max(asked.over, asked.under) * size >= 2**62:
+    size, distinct = int(counts.sum()), int(np.count_nonzero(counts))
+    if required.kind == _RECURSIVE and max(required.over, required.under) * size >= 2**62:
         raise InvalidInput("c is too large, or has too many digits, for a table of this size: round it.")
-    if values >= asked.least and are_diverse(asked, counts, size):
+    if distinct >= required.least and are_diverse(required, counts, size):
         return
-    if asked.kind == _ENTROPY:
+    if required.kind == _ENTROPY:
         raise InvalidInput(
             "Not even all records together have as much entropy in each sensitive column as l asks: choose a smaller l."
         )
-    if values >= asked.least:
+    if distinct >= required.least:
         raise InvalidInput(
             "Not even all records together are recursively (c, l)-diverse in each sensitive column: choose a smaller l "
             "or a larger c."
         )
     raise InvalidInput(
-        f"l is {asked.least}, but a sensitive column has fewer distinct values among the records (NULL is one only "
+        f"l is {required.least}, but a sensitive column has fewer distinct values among the records (NULL is one only "
         "with null_sensitive := 'value'): choose a smaller l."
     )
 
 
-def are_diverse(asked: Diversity, counts: Counts, size: int) -> bool:
+def are_diverse(required: Diversity, counts: Counts, size: int) -> bool:
     """Whether a class of `size` records is as diverse as required. counts: how many have each value; shape
     (values,).
     """
     held = counts[counts > 0].astype(np.int64)
-    return _diverse(asked, new_tally(len(held))._replace(held=held), len(held), size)
+    return _diverse(required, new_tally(len(held))._replace(held=held), len(held), size)
 
 
 @compiled
-def _diverse(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
-    return diverse(asked, tally, count, size)
+def _diverse(required: Diversity, tally: Tally, count: int, size: int) -> bool:
+    return diverse(required, tally, count, size)
 
 
 @inner
-def diverse(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
+def diverse(required: Diversity, tally: Tally, count: int, size: int) -> bool:
     """Whether a class of `size` records is as diverse as required. tally.held: how many have each of its `count`
     values.
     """
     held, rising = tally.held, tally.bases
-    if count < asked.least:
+    if count < required.least:
         return False
-    if asked.kind == _RECURSIVE:
+    if required.kind == _RECURSIVE:
         for v in range(count):
             rising[v] = held[v]
         sort(rising, count)
         others = 0
-        for rank in range(count - asked.least + 1):
+        for rank in range(count - required.least + 1):
             others += rising[rank]
-        return bool(rising[count - 1] * asked.under < asked.over * others)
-    if asked.kind == _ENTROPY:
+        return bool(rising[count - 1] * required.under < required.over * others)
+    if required.kind == _ENTROPY:
         # (Times `size`: the entropy above log l.)
         whole = size * np.log(size)
-        above = whole - size * asked.rate
+        above = whole - size * required.rate
         for v in range(count):
             above -= held[v] * np.log(held[v])
         # Each term is rounded by a few units of its last digit, and so is each partial sum; none is above `whole`.
         if abs(above) > (count + 16) * _EPSILON * (whole + size):
             return bool(above > 0.0)
-        return _even(asked, tally, count, size)
+        return _even(required, tally, count, size)
     return True
 
 
 @inner
-def _even(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
+def _even(required: Diversity, tally: Tally, count: int, size: int) -> bool:
     """Whether the entropy is log l exactly: size^size = l^size times the product of r^r, prime after prime.
 
     Entropies that differ from log l, but by less than rounding, so count as below it.
     """
     held, bases, powers = tally.held, tally.bases, tally.powers
     bases[0], powers[0] = size, size
-    bases[1], powers[1] = asked.under, size
-    bases[2], powers[2] = asked.over, -size
+    bases[1], powers[1] = required.under, size
+    bases[2], powers[2] = required.over, -size
     for v in range(count):
         bases[3 + v], powers[3 + v] = held[v], -held[v]
     for b in range(count + 3):

@@ -47,31 +47,33 @@ def settle_boxes(
     amid: Records,
     unit: Labels,
     sensitive: Sequence[Sensitive],
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     threads: int = 1,
     subjects: Codes | None = None,
 ) -> Settled:
-    """Drop units that fail, as long as `wanted.suppress` lasts, the dearest to join first; join what still fails.
+    """Drop units that fail, as long as `criteria.suppress` lasts, the dearest to join first; join what still fails.
 
     amid: a record in the middle of each unit, by which near units are found. unit: shape (n,), the unit of each record.
     subjects: as for `criteria_arrays`. Closeness is to the records that are not dropped. Raises InvalidInput if the
     whole table fails a criterion.
     """
-    allowed = int(wanted.suppress * len(unit))
+    allowed = int(criteria.suppress * len(unit))
     kept = np.arange(len(units.size))
     while True:
         number = np.full(len(units.size), -1, np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)
-        mine = number[unit]
-        columns = [replace(column, codes=column.codes[mine >= 0]) for column in sensitive]
-        asked = criteria_arrays(mine[mine >= 0], columns, wanted, None if subjects is None else subjects[mine >= 0])
+        kept_unit = number[unit]
+        columns = [replace(column, codes=column.codes[kept_unit >= 0]) for column in sensitive]
+        arrays = criteria_arrays(
+            kept_unit[kept_unit >= 0], columns, criteria, None if subjects is None else subjects[kept_unit >= 0]
+        )
         some = take(units, kept)
-        fails = failing(asked, some.size)
+        fails = failing(arrays, some.size)
         if not fails.any():
             break
         near = near_boxes(amid.take(kept.astype(np.int32)), threads)
         light = fails & (some.size <= allowed)
-        gone = _dearest(some, light, penalties(some, near, light) / some.size, asked, allowed)
+        gone = _dearest(some, light, penalties(some, near, light) / some.size, arrays, allowed)
         if not gone.any():
             break
         allowed -= int(some.size[gone].sum())
@@ -79,39 +81,39 @@ def settle_boxes(
     every = np.arange(len(kept))
     owner = every.astype(np.int32)
     if fails.any():
-        owner, _ = join(take(some, every), near, asked, fails)
+        owner, _ = join(take(some, every), near, arrays, fails)
         room = take(some, np.append(every, np.zeros(ROOM, np.intp)))
-        move(some, room, near, asked, owner, _PASSES)
+        move(some, room, near, arrays, owner, _PASSES)
     labels = np.full(len(units.size), -1, np.int32)
     labels[kept] = _numbered(owner)
     return Settled(labels, int(fails.sum()), len(unit) - int(some.size.sum()))
 
 
 def _dearest(
-    units: ClassBoxes, light: npt.NDArray[np.bool_], price: Floats, asked: CriteriaArrays, allowed: int
+    units: ClassBoxes, light: npt.NDArray[np.bool_], price: Floats, arrays: CriteriaArrays, allowed: int
 ) -> npt.NDArray[np.bool_]:
     """Which of the units `light` to drop: by falling price, while all others together meet the criteria."""
     gone = np.zeros(len(light), np.bool_)
     falling = np.array(sorted(np.flatnonzero(light), key=lambda u: -price[u]), np.int32)
-    if len(asked.held):
-        gone[falling[: _prefix(units, falling, asked, allowed)]] = True
+    if len(arrays.held):
+        gone[falling[: _prefix(units, falling, arrays, allowed)]] = True
         return gone
-    left = np.zeros(int(asked.first[-1]), np.int64)  # of each value, column after column
-    for s in range(len(asked.ordered)):
-        part = slice(asked.starts[s, 0], asked.starts[s, -1])
-        np.add.at(left, asked.first[s] + asked.codes[part], asked.counts[part])
+    left = np.zeros(int(arrays.first[-1]), np.int64)  # of each value, column after column
+    for s in range(len(arrays.ordered)):
+        part = slice(arrays.starts[s, 0], arrays.starts[s, -1])
+        np.add.at(left, arrays.first[s] + arrays.codes[part], arrays.counts[part])
     records = int(units.size.sum())
     for u in falling:
         size = int(units.size[u])
-        if size > allowed or records - size < asked.k:
+        if size > allowed or records - size < arrays.k:
             continue
-        if asked.diversity.least:
+        if arrays.diversity.least:
             rarer = left.copy()
-            for s in range(len(asked.ordered)):
-                part = slice(asked.starts[s, u], asked.starts[s, u + 1])
-                rarer[asked.first[s] + asked.codes[part]] -= asked.counts[part]
-            columns = np.split(rarer, asked.first[1:-1])
-            if not all(are_diverse(asked.diversity, held, int(held.sum())) for held in columns):
+            for s in range(len(arrays.ordered)):
+                part = slice(arrays.starts[s, u], arrays.starts[s, u + 1])
+                rarer[arrays.first[s] + arrays.codes[part]] -= arrays.counts[part]
+            columns = np.split(rarer, arrays.first[1:-1])
+            if not all(are_diverse(arrays.diversity, held, int(held.sum())) for held in columns):
                 continue
             left = rarer
         gone[u] = True
@@ -120,21 +122,21 @@ def _dearest(
     return gone
 
 
-def _prefix(units: ClassBoxes, falling: Codes, asked: CriteriaArrays, allowed: int) -> int:
+def _prefix(units: ClassBoxes, falling: Codes, arrays: CriteriaArrays, allowed: int) -> int:
     """How many of the units `falling`, the first ones, can be dropped, where subjects count."""
     count = int(np.searchsorted(np.cumsum(units.size[falling]), allowed, side="right"))
     while count:
         rest = np.setdiff1d(np.arange(len(units.size), dtype=np.int32), falling[:count])
         # (Closeness holds for all records together.)
-        if len(rest) and meet(asked._replace(slope=np.full_like(asked.slope, -1)), rest, int(units.size[rest].sum())):
+        if len(rest) and meet(arrays._replace(slope=np.full_like(arrays.slope, -1)), rest, int(units.size[rest].sum())):
             return count
         count //= 2
     return 0
 
 
-def meets_together(column: Counted, wanted: PrivacyCriteria) -> bool:
+def meets_together(column: Counted, criteria: PrivacyCriteria) -> bool:
     """Whether all records of a part of a table would make a class that meets l and t in this column."""
-    return meet(counted_criteria(column, wanted), np.zeros(1, np.int32), wanted.k)
+    return meet(counted_criteria(column, criteria), np.zeros(1, np.int32), criteria.k)
 
 
 def _numbered(owner: Labels) -> Labels:
@@ -149,13 +151,13 @@ def settle_classes(
     records: Records,
     labels: Labels,
     sensitive: Sequence[Sensitive],
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     threads: int = 1,
     subjects: Codes | None = None,
 ) -> Settled:
     """The same for a partition of records: labels of shape (n,), from 0 without gaps, -1 where a record is dropped."""
     units, unit = class_boxes(records, labels)
-    settled = settle_boxes(units, centres(records, unit), unit, sensitive, wanted, threads, subjects)
+    settled = settle_boxes(units, centres(records, unit), unit, sensitive, criteria, threads, subjects)
     return replace(settled, labels=settled.labels[unit])
 
 
@@ -172,29 +174,29 @@ class Released:
     joined: int = 0
     dropped: int = 0
 
-    def told(self) -> dict[str, int | float | None]:
+    def columns(self) -> dict[str, int | float | None]:
         """The columns of k_compare other than the utility."""
         measured = ("l", "t", "entropy_l", "recursive_c")
-        found = {name: None if self.risk is None else getattr(self.risk, name) for name in measured}
-        return {**found, "joined": self.joined, "suppressed": self.dropped}
+        risks = {name: None if self.risk is None else getattr(self.risk, name) for name in measured}
+        return {**risks, "joined": self.joined, "suppressed": self.dropped}
 
 
 def measured(
     records: Records,
-    found: Settled,
+    settled: Settled,
     sensitive: Sequence[Sensitive],
-    wanted: PrivacyCriteria,
+    criteria: PrivacyCriteria,
     target: Codes | None = None,
     threads: int = 1,
     subjects: Codes | None = None,
 ) -> Released:
     """Measure classes of records; without sensitive columns their utility alone. subjects: as for `criteria_arrays`."""
-    kept = np.flatnonzero(found.labels >= 0).astype(np.int32)
-    order = kept[by_label(found.labels[kept])]
+    kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
+    order = kept[by_label(settled.labels[kept])]
     risk = None
     if sensitive:
-        sizes = np.bincount(found.labels[order]).astype(np.int64)
+        sizes = np.bincount(settled.labels[order]).astype(np.int64)
         columns, whose = [present(column, order) for column in sensitive], None if subjects is None else subjects[order]
-        risk = report(sizes, columns, least=wanted.least, subjects=whose)
-    what = utility(records.take(order, threads), found.labels[order], None if target is None else target[order])
-    return Released(what.suppressing(found.dropped), risk, found.joined, found.dropped)
+        risk = report(sizes, columns, least=criteria.least, subjects=whose)
+    what = utility(records.take(order, threads), settled.labels[order], None if target is None else target[order])
+    return Released(what.suppressing(settled.dropped), risk, settled.joined, settled.dropped)

@@ -51,7 +51,7 @@ def _listed(heads: Codes, after: Codes, c: int, without: int, extra: int, member
 
 
 @inner
-def _transfer(heads: Codes, after: Codes, owner: Labels, many: Codes, u: int, to: int) -> None:
+def _transfer(heads: Codes, after: Codes, owner: Labels, unit_counts: Codes, u: int, to: int) -> None:
     """Take unit u out of its class and put it in front of another."""
     c = owner[u]
     if heads[c] == u:
@@ -64,8 +64,8 @@ def _transfer(heads: Codes, after: Codes, owner: Labels, many: Codes, u: int, to
     after[u] = heads[to]
     heads[to] = u
     owner[u] = to
-    many[c] -= 1
-    many[to] += 1
+    unit_counts[c] -= 1
+    unit_counts[to] += 1
 
 
 @inner
@@ -78,12 +78,12 @@ class _Chains(NamedTuple):
 
     heads: Codes  # (u,): the first unit of each class, -1 if there is none
     after: Codes  # (u,): the next unit of the same class, -1 for none
-    many: Codes  # (u,): units of each class
+    unit_counts: Codes  # (u,): units of each class
     free: Counts  # (u,): numbers of the classes without any
-    one: Codes  # (u + 1,)
-    two: Codes  # (u + 1,)
+    members: Codes  # (u + 1,): room for the units of a class
+    other_members: Codes  # (u + 1,): for those of another
     losses: Floats  # (u,): loss of each class
-    seen: Counts  # (u,): in which look at a unit each class was met
+    met: Counts  # (u,): in which look at a unit each class was met
 
 
 def move(
@@ -94,11 +94,11 @@ def move(
     boxes: room for u + ROOM boxes. Every class must meet the criteria, and does so afterwards.
     """
     count = len(owner)
-    many = np.bincount(owner, minlength=count).astype(np.int32)
+    unit_counts = np.bincount(owner, minlength=count).astype(np.int32)
     chains = _Chains(
         np.full(count, -1, np.int32),
         np.full(count, -1, np.int32),
-        many,
+        unit_counts,
         np.empty(count, np.int64),
         np.empty(count + 1, np.int32),
         np.empty(count + 1, np.int32),
@@ -119,7 +119,7 @@ def _move(
     chains: _Chains,
     passes: int,
 ) -> float:
-    heads, after, many, free, one, two, losses, seen = chains
+    heads, after, unit_counts, free, members, other_members, losses, met = chains
     count = len(owner)
     for u in range(count - 1, -1, -1):
         after[u] = heads[owner[u]]
@@ -127,35 +127,35 @@ def _move(
     unused = 0
     look = 0
     for c in range(count):
-        if many[c] == 0:
+        if unit_counts[c] == 0:
             free[unused] = c
             unused += 1
         else:
-            _box(boxes, c, units, one, _listed(heads, after, c, -1, -1, one), -1, -1)
+            _box(boxes, c, units, members, _listed(heads, after, c, -1, -1, members), -1, -1)
             losses[c] = _loss(boxes, c)
     rest, grown, swapped, took = count, count + 1, count + 2, count + 3
     gained = 0.0
     for _ in range(passes):
         before = gained
         for u in range(count):
-            mine = owner[u]
-            if many[mine] < 2 or many[mine] > _LARGE:
+            own = owner[u]
+            if unit_counts[own] < 2 or unit_counts[own] > _LARGE:
                 continue
-            held = losses[mine]
+            held = losses[own]
             if held <= _NOTHING:
                 continue
-            left = _listed(heads, after, mine, u, -1, one)
-            _box(boxes, rest, units, one, left, -1, -1)
-            stays = meets(criteria, one, left, boxes.size[rest], tally)
+            left = _listed(heads, after, own, u, -1, members)
+            _box(boxes, rest, units, members, left, -1, -1)
+            stays = meets(criteria, members, left, boxes.size[rest], tally)
             freed = held - _loss(boxes, rest)
             most = _NOTHING
             look += 1
             target = -1
             partner = -1
             if stays:
-                one[left] = u
-                if meets(criteria, one[left:], 1, int(units.size[u]), tally):
-                    _box(boxes, grown, units, one, 0, -1, u)
+                members[left] = u
+                if meets(criteria, members[left:], 1, int(units.size[u]), tally):
+                    _box(boxes, grown, units, members, 0, -1, u)
                     most = max(freed - _loss(boxes, grown), 0.0) + 2 * _NOTHING
                     target = int(free[unused - 1])
             for x in range(near.shape[1] if near.shape[1] > 0 else count):
@@ -163,46 +163,46 @@ def _move(
                 if v < 0:
                     break
                 other = owner[v]
-                if other == mine or many[other] > _LARGE:
+                if other == own or unit_counts[other] > _LARGE:
                     continue
                 theirs = losses[other]
-                if stays and seen[other] != look:
-                    seen[other] = look
-                    _box(boxes, grown, units, one, 0, -1, u)
+                if stays and met[other] != look:
+                    met[other] = look
+                    _box(boxes, grown, units, members, 0, -1, u)
                     absorb(boxes, grown, boxes, other)
                     gain = freed - (_loss(boxes, grown) - theirs)
                     if gain > most:
-                        inside = _listed(heads, after, other, -1, u, two)
-                        if meets(criteria, two, inside, boxes.size[grown], tally):
+                        inside = _listed(heads, after, other, -1, u, other_members)
+                        if meets(criteria, other_members, inside, boxes.size[grown], tally):
                             most = gain
                             target = other
                             partner = -1
                 # Swap u and v.
-                _box(boxes, swapped, units, one, 0, -1, v)
+                _box(boxes, swapped, units, members, 0, -1, v)
                 absorb(boxes, swapped, boxes, rest)
                 gain = held - _loss(boxes, swapped)
                 if gain <= most - theirs:
                     continue
-                inside = _listed(heads, after, other, v, u, two)
-                _box(boxes, took, units, two, inside, -1, -1)
+                inside = _listed(heads, after, other, v, u, other_members)
+                _box(boxes, took, units, other_members, inside, -1, -1)
                 gain += theirs - _loss(boxes, took)
-                if gain > most and meets(criteria, two, inside, boxes.size[took], tally):
-                    inside = _listed(heads, after, mine, u, v, two)
-                    if meets(criteria, two, inside, boxes.size[swapped], tally):
+                if gain > most and meets(criteria, other_members, inside, boxes.size[took], tally):
+                    inside = _listed(heads, after, own, u, v, other_members)
+                    if meets(criteria, other_members, inside, boxes.size[swapped], tally):
                         most = gain
                         target = other
                         partner = v
             if target < 0:
                 continue
             gained += most
-            if many[target] == 0:
+            if unit_counts[target] == 0:
                 unused -= 1
-            _transfer(heads, after, owner, many, u, target)
+            _transfer(heads, after, owner, unit_counts, u, target)
             if partner >= 0:
-                _transfer(heads, after, owner, many, partner, mine)
-            _box(boxes, mine, units, one, _listed(heads, after, mine, -1, -1, one), -1, -1)
-            _box(boxes, target, units, one, _listed(heads, after, target, -1, -1, one), -1, -1)
-            losses[mine] = _loss(boxes, mine)
+                _transfer(heads, after, owner, unit_counts, partner, own)
+            _box(boxes, own, units, members, _listed(heads, after, own, -1, -1, members), -1, -1)
+            _box(boxes, target, units, members, _listed(heads, after, target, -1, -1, members), -1, -1)
+            losses[own] = _loss(boxes, own)
             losses[target] = _loss(boxes, target)
         if gained - before <= _LITTLE * gained:
             break

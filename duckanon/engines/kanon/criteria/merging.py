@@ -45,19 +45,19 @@ def _failing(criteria: CriteriaArrays, size: Counts, tally: Tally, every: Codes,
         fails[u] = not meets(criteria, every[u:], 1, size[u], tally)
 
 
-def penalties(units: ClassBoxes, near: Codes, asked: Flags) -> Floats:
-    """What joining each unit of `asked` with its best neighbour adds to the loss; 0 for the others. Shape (u,)."""
+def penalties(units: ClassBoxes, near: Codes, flagged: Flags) -> Floats:
+    """What joining each unit of `flagged` with its best neighbour adds to the loss; 0 for the others. Shape (u,)."""
     added = np.zeros(len(units.size))
-    if asked.any():
-        _penalties(units, near, asked, added)
+    if flagged.any():
+        _penalties(units, near, flagged, added)
     return added
 
 
 @compiled
-def _penalties(units: ClassBoxes, near: Codes, asked: Flags, added: Floats) -> None:
+def _penalties(units: ClassBoxes, near: Codes, flagged: Flags, added: Floats) -> None:
     count = units.size.shape[0]
     for u in range(count):
-        if not asked[u]:
+        if not flagged[u]:
             continue
         least = np.inf
         for t in range(near.shape[1] if near.shape[1] > 0 else count):
@@ -87,7 +87,7 @@ class _Joins(NamedTuple):
     stamp: Counts  # (u,): grows when a class does: older entries of the heap are stale
     best: Floats  # (u,): the least that joining each class with a neighbour was found to add
     held: Floats  # (u,): loss of each class
-    seen: Counts  # (u,): the search in which each class was last met
+    met: Counts  # (u,): the search in which each class was last met
     members: Codes  # (u,)
     joins: Codes  # (u, 2): what was joined with what
 
@@ -131,10 +131,10 @@ def _join(units: ClassBoxes, near: Codes, criteria: CriteriaArrays, tally: Tally
         looks += 1
         a = looks - 1  # first every class looks for a neighbour
         if looks > count:
-            cost, a, b, mine, its = heappop(heap)
-            if not state.alive[a] or not state.fails[a] or state.stamp[a] != mine:
+            cost, a, b, own_stamp, other_stamp = heappop(heap)
+            if not state.alive[a] or not state.fails[a] or state.stamp[a] != own_stamp:
                 continue
-            if state.alive[b] and state.stamp[b] == its:
+            if state.alive[b] and state.stamp[b] == other_stamp:
                 state.joins[joined, 0] = a
                 state.joins[joined, 1] = b
                 joined += 1
@@ -174,7 +174,7 @@ def _look(units, near, state, look, heap, a) -> None:  # type: ignore[no-untyped
     """Find class a's best neighbour, if it fails; make class a the best neighbour of failing classes for which it
     is.
     """
-    fails, after, stamp, best, held, seen = state.fails, state.after, state.stamp, state.best, state.held, state.seen
+    fails, after, stamp, best, held, met = state.fails, state.after, state.stamp, state.best, state.held, state.met
     count = units.size.shape[0]
     inside = 0
     t = a
@@ -184,9 +184,9 @@ def _look(units, near, state, look, heap, a) -> None:  # type: ignore[no-untyped
     stride = max(1, inside // _ASKED)
     least = np.inf
     chosen = -1
-    found = False
+    any_met = False
     for wide in range(2):
-        if wide == 1 and found:
+        if wide == 1 and any_met:
             break
         every = wide == 1 or near.shape[1] == 0
         place = 0
@@ -198,10 +198,10 @@ def _look(units, near, state, look, heap, a) -> None:  # type: ignore[no-untyped
                     if v < 0:
                         break
                     b = _owner(state.parent, v)
-                    if b == a or seen[b] == look:
+                    if b == a or met[b] == look:
                         continue
-                    seen[b] = look
-                    found = True
+                    met[b] = look
+                    any_met = True
                     cost = (units.size[a] + units.size[b]) * joined_loss(units, a, b) - held[a] - held[b]
                     if cost < least or (cost == least and b < chosen):
                         least = cost

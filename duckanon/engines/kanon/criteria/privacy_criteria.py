@@ -84,7 +84,7 @@ class CriteriaArrays(NamedTuple):
 
 
 def criteria_arrays(
-    unit: Labels, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria, subjects: Codes | None = None
+    unit: Labels, sensitive: Sequence[Sensitive], criteria: PrivacyCriteria, subjects: Codes | None = None
 ) -> CriteriaArrays:
     """The criteria for units. unit: shape (n,), the unit of each record, from 0, without gaps.
 
@@ -96,14 +96,14 @@ def criteria_arrays(
     counted = np.arange(len(unit)) if subjects is None else np.flatnonzero(subjects >= 0)
     of = unit[counted].astype(np.int64)
     who = None if subjects is None else present(Sensitive(subjects[counted], 0, False)).codes
-    found = [_count(of, units, present(column, counted), who) for column in sensitive]
-    for one in found:
-        check_diverse(diversity(wanted.diversity, wanted.l, wanted.c), one.whole)
+    counts = [_count(of, units, present(column, counted), who) for column in sensitive]
+    for count in counts:
+        check_diverse(diversity(criteria.diversity, criteria.l, criteria.c), count.whole)
     held, name = (np.zeros(0, np.int64),) * 2
     if who is not None:
         pairs = np.unique(of * len(counted) + who)
         held, name = np.searchsorted(pairs, np.arange(units + 1) * len(counted)), pairs % len(counted)
-    return _arrays(found, units, wanted, held, name)
+    return _arrays(counts, units, criteria, held, name)
 
 
 def no_criteria(k: int) -> CriteriaArrays:
@@ -112,48 +112,48 @@ def no_criteria(k: int) -> CriteriaArrays:
     return _arrays([], 0, PrivacyCriteria(k), none, none)
 
 
-def counted_criteria(column: Counted, wanted: PrivacyCriteria) -> CriteriaArrays:
-    """The criteria for a part of a table as one unit. k of `wanted` is for whatever the unit's size counts."""
+def counted_criteria(column: Counted, criteria: PrivacyCriteria) -> CriteriaArrays:
+    """The criteria for a part of a table as one unit. k of `criteria` is for whatever the unit's size counts."""
     codes = np.flatnonzero(column.counts).astype(np.int32)
     starts, none = np.array([0, len(codes)]), np.zeros(0, np.int64)
-    one = _Count(starts, codes, column.counts[codes], none, column.counts, column.table, column.ordered)
-    return _arrays([one], 1, wanted, none, none)
+    count = _Count(starts, codes, column.counts[codes], none, column.counts, column.table, column.ordered)
+    return _arrays([count], 1, criteria, none, none)
 
 
-def check_table(column: Counted, wanted: PrivacyCriteria, most: int) -> None:
+def check_table(column: Counted, criteria: PrivacyCriteria, most: int) -> None:
     """Check what `criteria_arrays` would find of any part of a table, where one has `most` records at most.
 
     column: the whole table's. Raises InvalidInput if all its records together fail, or it has too many values.
     """
-    check_diverse(diversity(wanted.diversity, wanted.l, wanted.c), column.counts)
-    _closeness(column.table, min(most, int(column.counts.sum())), wanted.t, ordered=column.ordered)
+    check_diverse(diversity(criteria.diversity, criteria.l, criteria.c), column.counts)
+    _closeness(column.table, min(most, int(column.counts.sum())), criteria.t, ordered=column.ordered)
 
 
 def _arrays(
-    found: Sequence[_Count], units: int, wanted: PrivacyCriteria, held: Counts, subjects: Counts
+    counts: Sequence[_Count], units: int, criteria: PrivacyCriteria, held: Counts, subjects: Counts
 ) -> CriteriaArrays:
     """held, subjects: as in `CriteriaArrays`."""
-    base = np.cumsum([0, *(len(one.codes) for one in found)])
-    starts = np.zeros((len(found), units + 1), np.int64)
-    for s, one in enumerate(found):
-        starts[s] = base[s] + one.starts
-    overall = [np.cumsum(one.table) if one.ordered else one.table for one in found]
-    limits = [_closeness(one.table, int(one.whole.sum()), wanted.t, ordered=one.ordered) for one in found]
+    base = np.cumsum([0, *(len(count.codes) for count in counts)])
+    starts = np.zeros((len(counts), units + 1), np.int64)
+    for s, count in enumerate(counts):
+        starts[s] = base[s] + count.starts
+    overall = [np.cumsum(count.table) if count.ordered else count.table for count in counts]
+    limits = [_closeness(count.table, int(count.whole.sum()), criteria.t, ordered=count.ordered) for count in counts]
     return CriteriaArrays(
-        wanted.k,
-        diversity(wanted.diversity, wanted.l, wanted.c),
-        np.array([one.table.sum() for one in found], np.int64),
+        criteria.k,
+        diversity(criteria.diversity, criteria.l, criteria.c),
+        np.array([count.table.sum() for count in counts], np.int64),
         starts,
-        _joined([one.codes for one in found], np.int32),
-        _joined([one.counts for one in found]),
-        np.array([one.ordered for one in found], np.int32),
-        np.cumsum([0, *(len(one.table) for one in found)]).astype(np.int64),
+        _joined([count.codes for count in counts], np.int32),
+        _joined([count.counts for count in counts]),
+        np.array([count.ordered for count in counts], np.int32),
+        np.cumsum([0, *(len(count.table) for count in counts)]).astype(np.int64),
         _joined(overall),
-        _joined([np.append(0, np.cumsum(one)) for one in overall]),
+        _joined([np.append(0, np.cumsum(in_column)) for in_column in overall]),
         np.array([slope for slope, _ in limits], np.int64),
         np.array([rest for _, rest in limits], np.int64),
-        1 if wanted.t is None else wanted.t.denominator,
-        _numbered_apart([one.names for one in found]),
+        1 if criteria.t is None else criteria.t.denominator,
+        _numbered_apart([count.names for count in counts]),
         held,
         subjects,
     )
@@ -188,19 +188,19 @@ class _Count:
 def _count(of: Counts, units: int, column: Sensitive, who: Codes | None) -> _Count:
     """of, who: shape (n,), each record's unit, and its subject if subjects count."""
     known = column.codes >= 0
-    of, value = of[known], column.codes[known]
-    name, each = value.astype(np.int64), column.distinct
+    of, codes = of[known], column.codes[known]
+    name, width = codes.astype(np.int64), column.distinct
     if who is not None:
         pairs, name = np.unique(name * len(who) + who[known], return_inverse=True)
-        value, each = (pairs // len(who)).astype(np.int32), len(pairs)
-    occurring, counts = np.unique(of * each + name.ravel(), return_counts=True)
-    unit, found = np.divmod(occurring, each)
+        codes, width = (pairs // len(who)).astype(np.int32), len(pairs)
+    occurring, counts = np.unique(of * width + name.ravel(), return_counts=True)
+    unit, held = np.divmod(occurring, width)
     starts = np.searchsorted(unit, np.arange(units + 1))
-    whole = np.bincount(value, minlength=column.distinct)
+    whole = np.bincount(codes, minlength=column.distinct)
     table = whole if column.table is None else column.table
     if who is None:
-        return _Count(starts, found.astype(np.int32), counts, found[:0], whole, table, column.ordered)
-    return _Count(starts, value[found], np.ones_like(counts), found, whole, table, column.ordered)
+        return _Count(starts, held.astype(np.int32), counts, held[:0], whole, table, column.ordered)
+    return _Count(starts, codes[held], np.ones_like(counts), held, whole, table, column.ordered)
 
 
 def _closeness(table: Counts, most: int, t: Fraction | None, *, ordered: bool) -> tuple[int, int]:
@@ -268,8 +268,8 @@ def begin(tally: Tally) -> None:
     """Begin to count a class: it has nothing yet."""
     tally.number[0] += 1
     tally.number[1] = 0
-    for s in range(tally.found.shape[0]):
-        tally.found[s] = 0
+    for s in range(tally.occurring.shape[0]):
+        tally.occurring[s] = 0
         tally.counted[s] = 0
 
 
@@ -294,8 +294,8 @@ def add(criteria: CriteriaArrays, u: int, tally: Tally) -> None:
                 tally.met[criteria.names[e]] = tally.number[0]
             code = criteria.codes[e]
             if tally.counts[base + code] == 0:
-                tally.touched[base + tally.found[s]] = code
-                tally.found[s] += 1
+                tally.touched[base + tally.occurring[s]] = code
+                tally.occurring[s] += 1
             tally.counts[base + code] += criteria.counts[e]
             tally.counted[s] += criteria.counts[e]
 
@@ -305,7 +305,7 @@ def forget(criteria: CriteriaArrays, tally: Tally) -> None:
     """Make all counts zeros again."""
     for s in range(criteria.ordered.shape[0]):
         base = criteria.first[s]
-        for t in range(tally.found[s]):
+        for t in range(tally.occurring[s]):
             tally.counts[base + tally.touched[base + t]] = 0
 
 
@@ -315,23 +315,23 @@ def counted_meet(criteria: CriteriaArrays, size: int, tally: Tally) -> bool:
     if (tally.number[1] if criteria.held.shape[0] > 0 else size) < criteria.k:
         return False
     for s in range(criteria.ordered.shape[0]):
-        base, found, counted = criteria.first[s], tally.found[s], tally.counted[s]
-        if found < criteria.diversity.least:
+        base, occurring, counted = criteria.first[s], tally.occurring[s], tally.counted[s]
+        if occurring < criteria.diversity.least:
             return False
         counts, touched = tally.counts[base:], tally.touched[base:]
-        for t in range(found):
+        for t in range(occurring):
             tally.held[t] = counts[touched[t]]
-        if not diverse(criteria.diversity, tally, found, counted):
+        if not diverse(criteria.diversity, tally, occurring, counted):
             return False
         if criteria.slope[s] < 0:
             continue
         limit = criteria.slope[s] * counted + (criteria.rest[s] * counted) // criteria.part
         if criteria.ordered[s] != 0:
-            sort(touched, found)
-            apart = _ordered_sum(criteria, s, counts, touched, found, counted)
+            sort(touched, occurring)
+            apart = _ordered_sum(criteria, s, counts, touched, occurring, counted)
         else:
             apart = criteria.totals[s] * counted
-            for t in range(found):
+            for t in range(occurring):
                 expected = criteria.overall[base + touched[t]] * counted
                 apart += abs(tally.held[t] * criteria.totals[s] - expected) - expected
         if apart > limit:
@@ -340,10 +340,10 @@ def counted_meet(criteria: CriteriaArrays, size: int, tally: Tally) -> bool:
 
 
 @inner
-def _ordered_sum(criteria: CriteriaArrays, s: int, counts: Counts, values: Counts, count: int, size: int) -> int:
+def _ordered_sum(criteria: CriteriaArrays, s: int, counts: Counts, codes: Counts, count: int, size: int) -> int:
     """The sum over all values of |cumulative count times the table's total - the table's times size|.
 
-    values: the class's `count` values, ascending. counts: how often it has each.
+    codes: of the class's `count` values, ascending. counts: how often it has each.
 
     A class's cumulative count is flat between the values it has, and the table's grows, so a stretch is summed at once:
     up to where they cross the class's is above, from there on below.
@@ -356,7 +356,7 @@ def _ordered_sum(criteria: CriteriaArrays, s: int, counts: Counts, values: Count
     total = 0
     begin = 0
     for t in range(count + 1):
-        stop = values[t] if t < count else m
+        stop = codes[t] if t < count else m
         low = begin
         high = stop
         while low < high:
@@ -368,6 +368,6 @@ def _ordered_sum(criteria: CriteriaArrays, s: int, counts: Counts, values: Count
         total += height * (low - begin) - size * (criteria.area[area + low] - criteria.area[area + begin])
         total += size * (criteria.area[area + stop] - criteria.area[area + low]) - height * (stop - low)
         if t < count:
-            height += counts[values[t]] * n
+            height += counts[codes[t]] * n
             begin = stop
     return total

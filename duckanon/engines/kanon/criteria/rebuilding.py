@@ -35,10 +35,10 @@ class _Classes(NamedTuple):
     owner: Labels  # (n,): the class of each record, below n
     heads: Codes  # (n,): the first record of each class, -1 if there is none
     after: Codes  # (n,): the next record of the same class, -1 for none
-    many: Codes  # (n,): records of each class
+    sizes: Codes  # (n,): records of each class
     losses: Floats  # (n,): loss of each class, summed over its records
     free: Codes  # (n,): numbers of the classes without any
-    seen: Counts  # (n,): in which visit each class was met
+    met: Counts  # (n,): in which visit each class was met
 
 
 class _Room(NamedTuple):
@@ -49,32 +49,32 @@ class _Room(NamedTuple):
     sizes: Codes  # of the new classes, without the records left over
     joins: Codes  # of each record left over: which new class it joins
     members: Codes
-    met: Counts  # by subject: the last new class that took it in
-    number: Counts  # (2,): the number of that class, and how many numbers of classes are free
+    met: Counts  # by subject: the number of the last new class that took it in
+    number: Counts  # (2,): of the class that grows its number, and how many numbers of classes are free
     state: Bits
 
 
 @inner
 def _ruin(start: int, near: Codes, classes: _Classes, room: _Room, visit: int) -> int:
     """Choose the class of record `start` and others near it; how many. 0 if that class is too large."""
-    owner, many, seen = classes.owner, classes.many, classes.seen
-    wanted = _FEWEST + random_below(room.state, _MOST - _FEWEST + 1)
+    owner, sizes, met = classes.owner, classes.sizes, classes.met
+    goal = _FEWEST + random_below(room.state, _MOST - _FEWEST + 1)
     room.chosen[0] = owner[start]
-    seen[owner[start]] = visit
-    count = int(many[owner[start]])
+    met[owner[start]] = visit
+    count = int(sizes[owner[start]])
     chosen = 1 if count <= _POOL else 0
     for x in range(near.shape[1]):
         v = near[start, x]
-        if v < 0 or chosen == 0 or chosen >= wanted:
+        if v < 0 or chosen == 0 or chosen >= goal:
             break
         c = owner[v]
         # Leave out one in four: otherwise the nearest classes would always give the same pool.
-        if seen[c] == visit or count + many[c] > _POOL or random_below(room.state, 4) == 0:
+        if met[c] == visit or count + sizes[c] > _POOL or random_below(room.state, 4) == 0:
             continue
-        seen[c] = visit
+        met[c] = visit
         room.chosen[chosen] = c
         chosen += 1
-        count += many[c]
+        count += sizes[c]
     return chosen
 
 
@@ -125,12 +125,12 @@ def _grow(boxes: ClassBoxes, criteria: CriteriaArrays, tally: Tally, room: _Room
 
 
 @inner
-def _place_rest(boxes: ClassBoxes, room: _Room, first: int, made: int, left: int) -> None:
+def _place_rest(boxes: ClassBoxes, room: _Room, first: int, built: int, left: int) -> None:
     """Let each of the first `left` records of the pool join the new class where it adds least."""
     for t in range(left):
         u = room.pool[t]
         least = np.inf
-        for c in range(made):
+        for c in range(built):
             size = boxes.size[first + c]
             own = joined_loss(boxes, first + c, first + c)
             added = (size + 1) * joined_loss(boxes, first + c, u) - size * own
@@ -141,12 +141,12 @@ def _place_rest(boxes: ClassBoxes, room: _Room, first: int, made: int, left: int
 
 
 @inner
-def _still_meet(criteria: CriteriaArrays, tally: Tally, room: _Room, made: int, left: int) -> bool:
+def _still_meet(criteria: CriteriaArrays, tally: Tally, room: _Room, built: int, left: int) -> bool:
     """Whether the new classes meet the criteria with the records that joined them."""
     if criteria.ordered.shape[0] == 0 or left == 0:
         return True
     stop = left
-    for c in range(made - 1, -1, -1):
+    for c in range(built - 1, -1, -1):
         count = 0
         for t in range(stop, stop + room.sizes[c]):
             room.members[count] = room.pool[t]
@@ -167,29 +167,29 @@ def _enter(classes: _Classes, number: int, u: int) -> None:
     classes.owner[u] = number
     classes.after[u] = classes.heads[number]
     classes.heads[number] = u
-    classes.many[number] += 1
+    classes.sizes[number] += 1
 
 
 @inner
-def _renew(boxes: ClassBoxes, classes: _Classes, room: _Room, chosen: int, made: int, left: int, unused: int) -> int:
+def _renew(boxes: ClassBoxes, classes: _Classes, room: _Room, chosen: int, built: int, left: int, unused: int) -> int:
     """Put the new classes in place of the dissolved ones; how many numbers of classes are free then."""
     first = classes.owner.shape[0]
     for t in range(chosen):
-        classes.many[room.chosen[t]] = 0
+        classes.sizes[room.chosen[t]] = 0
         classes.heads[room.chosen[t]] = -1
         classes.free[unused + t] = room.chosen[t]
     unused += chosen
-    for c in range(made):
+    for c in range(built):
         number = classes.free[unused - 1 - c]
         classes.losses[number] = boxes.size[first + c] * joined_loss(boxes, first + c, first + c)
     for t in range(left):
         _enter(classes, int(classes.free[unused - 1 - room.joins[t]]), room.pool[t])
     stop = left
-    for c in range(made - 1, -1, -1):
+    for c in range(built - 1, -1, -1):
         for t in range(stop, stop + room.sizes[c]):
             _enter(classes, int(classes.free[unused - 1 - c]), room.pool[t])
         stop += room.sizes[c]
-    return unused - made
+    return unused - built
 
 
 @compiled
@@ -226,24 +226,24 @@ def _rebuild(
         worst = old - _NOTHING
         if heat > 0.0:
             worst -= heat * np.log((random_below(room.state, 1 << 30) + 1.0) / (1 << 30))
-        made = 0
+        built = 0
         new = 0.0
         while left >= criteria.k and new < worst:
-            size = _grow(boxes, criteria, tally, room, first + made, left)
+            size = _grow(boxes, criteria, tally, room, first + built, left)
             if size == 0:
                 break
-            room.sizes[made] = size
-            new += size * joined_loss(boxes, first + made, first + made)
-            made += 1
+            room.sizes[built] = size
+            new += size * joined_loss(boxes, first + built, first + built)
+            built += 1
             left -= size
-        if made == 0 or new >= worst:
+        if built == 0 or new >= worst:
             continue
-        _place_rest(boxes, room, first, made, left)
+        _place_rest(boxes, room, first, built, left)
         new = 0.0
-        for c in range(made):
+        for c in range(built):
             new += boxes.size[first + c] * joined_loss(boxes, first + c, first + c)
-        if new < worst and _still_meet(criteria, tally, room, made, left):
-            unused = _renew(boxes, classes, room, chosen, made, left, unused)
+        if new < worst and _still_meet(criteria, tally, room, built, left):
+            unused = _renew(boxes, classes, room, chosen, built, left, unused)
             gained += old - new
     room.number[1] = unused
     return gained
@@ -265,7 +265,7 @@ def rebuild(
     n, labels = len(labels), _numbered(labels)
     boxes = take(records, np.append(np.arange(n), np.zeros(_POOL // criteria.k + 1, np.intp)))
     classes, unused = _as_they_are(boxes, labels)
-    most = max(int(classes.many.max()), _POOL) + 1
+    most = max(int(classes.sizes.max()), _POOL) + 1
     pool, sizes, joins, members = np.zeros((4, most), np.int32)
     met = np.full(int(criteria.subjects.max(initial=0)) + 1, -1, np.int64)
     state = np.array([0x9E3779B97F4A7C15], np.uint64)
@@ -291,16 +291,16 @@ def _numbered(owner: Labels) -> Labels:
 
 def _as_they_are(boxes: ClassBoxes, labels: Labels) -> tuple[_Classes, int]:
     """The classes, and how many of n numbers are free for others."""
-    n, order, many = len(labels), by_label(labels), np.bincount(labels, minlength=len(labels)).astype(np.int32)
+    n, order, sizes = len(labels), by_label(labels), np.bincount(labels, minlength=len(labels)).astype(np.int32)
     heads, after = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-    ends = np.cumsum(many[many > 0]) - 1
+    ends = np.cumsum(sizes[sizes > 0]) - 1
     after[order[:-1]] = order[1:]
     after[order[ends]] = -1
-    heads[: len(ends)] = order[ends - many[: len(ends)] + 1]
+    heads[: len(ends)] = order[ends - sizes[: len(ends)] + 1]
     free = np.zeros(n, np.int32)
     unused = n - len(ends)
     free[:unused] = np.arange(n - 1, len(ends) - 1, -1)
-    classes = _Classes(labels.copy(), heads, after, many, np.zeros(n), free, np.full(n, -1, np.int64))
+    classes = _Classes(labels.copy(), heads, after, sizes, np.zeros(n), free, np.full(n, -1, np.int64))
     _losses(boxes, classes)
     return classes, unused
 
@@ -310,11 +310,11 @@ def _losses(boxes: ClassBoxes, classes: _Classes) -> None:
     """Fill in the loss of each class."""
     n = classes.owner.shape[0]
     for c in range(n):
-        if classes.many[c] == 0:
+        if classes.sizes[c] == 0:
             continue
         empty(boxes, n)
         u = classes.heads[c]
         while u >= 0:
             absorb(boxes, n, boxes, u)
             u = classes.after[u]
-        classes.losses[c] = classes.many[c] * joined_loss(boxes, n, n)
+        classes.losses[c] = classes.sizes[c] * joined_loss(boxes, n, n)

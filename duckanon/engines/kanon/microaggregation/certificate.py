@@ -84,11 +84,11 @@ class _Program:
     def sums(self, members: Codes) -> Floats:
         """The sums of squares of classes, shape (classes, 2k - 1), -1 behind the last member."""
         held = (members >= 0)[:, :, None]
-        values = np.where(held, self._points[np.maximum(members, 0)], 0.0)
-        means = values.sum(axis=1) / held.sum(axis=1)
-        away = np.where(held, values - means[:, None], 0.0)
-        found: Floats = (away * away).sum(axis=(1, 2))
-        return found
+        held_points = np.where(held, self._points[np.maximum(members, 0)], 0.0)
+        means = held_points.sum(axis=1) / held.sum(axis=1)
+        away = np.where(held, held_points - means[:, None], 0.0)
+        sums: Floats = (away * away).sum(axis=(1, 2))
+        return sums
 
     def add(self, members: Codes) -> int:
         """Add classes; how many are new."""
@@ -102,8 +102,8 @@ class _Program:
                 continue
             self.known[name] = float(cost)
             fresh.append(row)
-            taken = len(self._points) + np.flatnonzero(np.isin(self.triples, inside).sum(axis=1) >= 2)
-            rows = np.concatenate([inside, taken]).astype(np.int32)
+            cut_rows = len(self._points) + np.flatnonzero(np.isin(self.triples, inside).sum(axis=1) >= 2)
+            rows = np.concatenate([inside, cut_rows]).astype(np.int32)
             self._highs.addCol(float(cost), 0.0, self._infinity, len(rows), rows, np.ones(len(rows)))
         self._members = np.concatenate([self._members, np.array(fresh, np.int32).reshape(-1, self._most)])
         return len(fresh)
@@ -124,15 +124,15 @@ class _Program:
         kept = np.argsort(more, kind="stable")[: _PICKED * n]
         kept = np.sort(kept[more[kept] <= slack])
         members, cuts, held = self._members[kept], cuts[kept], held[kept]
-        each = csc_array((np.ones(int(held.sum())), (members[held], np.nonzero(held)[0])), shape=(n, len(kept)))
-        rows = csc_array(vstack([each, csc_array(cuts.T.astype(np.float64))]))
+        membership = csc_array((np.ones(int(held.sum())), (members[held], np.nonzero(held)[0])), shape=(n, len(kept)))
+        rows = csc_array(vstack([membership, csc_array(cuts.T.astype(np.float64))]))
         least = np.append(np.ones(n), np.full(len(self.triples), -np.inf))
         limits: dict[str, object] = {"mip_rel_gap": _ENOUGH, "mip_max_nodes": _NODES}
         seconds = within(inf if until is None else until - monotonic())
         if seconds < inf:
             limits["time_limit"] = max(seconds, 0.1)
-        some, one = np.zeros(len(kept)), np.ones(len(kept))
-        program = Program(costs[kept], rows, least, np.ones(len(least)), some, one, whole=one > 0)
+        lower, upper = np.zeros(len(kept)), np.ones(len(kept))
+        program = Program(costs[kept], rows, least, np.ones(len(least)), lower, upper, whole=upper > 0)
         answer = solved(program, **limits)
         if answer.x is None:
             return None
@@ -146,28 +146,28 @@ class _Program:
         solve(self._highs)
         solution, n = self._highs.getSolution(), len(self._points)
         dual = np.array(solution.row_dual)
-        value = float(self._highs.getInfo().objective_function_value)
-        return value, dual[:n], np.maximum(-dual[n:], 0.0), np.array(solution.col_value)
+        objective = float(self._highs.getInfo().objective_function_value)
+        return objective, dual[:n], np.maximum(-dual[n:], 0.0), np.array(solution.col_value)
 
-    def cut(self, taken: Floats) -> int:
+    def cut(self, shares: Floats) -> int:
         """Give the triples a row of which classes with two or more are taken more than once; how many there are."""
-        used = np.flatnonzero(taken > 1e-6)
+        used = np.flatnonzero(shares > 1e-6)
         pairs, whole = dict[tuple[int, int], float](), dict[tuple[int, int, int], float]()
         beside = dict[int, set[int]]()
         for c in used:
             inside = [int(i) for i in self._members[c] if i >= 0]
             for pair in combinations(inside, 2):
-                pairs[pair] = pairs.get(pair, 0.0) + float(taken[c])
+                pairs[pair] = pairs.get(pair, 0.0) + float(shares[c])
                 beside.setdefault(pair[0], set()).add(pair[1])
             for three in combinations(inside, 3):
-                whole[three] = whole.get(three, 0.0) + float(taken[c])
+                whole[three] = whole.get(three, 0.0) + float(shares[c])
         violated = []
         for (a, b), share in pairs.items():
             for third in beside[a] & beside.get(b, set()):
                 more = share + pairs[a, third] + pairs[b, third] - 2.0 * whole.get((a, b, third), 0.0)
                 if more > 1.0 + _VIOLATED:
                     violated.append((-more, a, b, third))
-        chosen = [one[1:] for one in sorted(violated)[:_TRIPLES]]
+        chosen = [violation[1:] for violation in sorted(violated)[:_TRIPLES]]
         for three in chosen:
             rows = np.flatnonzero(np.isin(self._members, three).sum(axis=1) >= 2).astype(np.int32)
             self._highs.addRow(-self._infinity, 1.0, len(rows), rows, np.ones(len(rows)))
@@ -177,11 +177,11 @@ class _Program:
 
 def _pairs_of(members: Codes, three: Codes) -> npt.NDArray[np.bool_]:
     """Which classes have two or more points of which triples. Shape (classes, triples)."""
-    found = np.zeros((len(members), len(three)), np.int8)
+    counts = np.zeros((len(members), len(three)), np.int8)
     for x in range(members.shape[1]):
         for part in range(3):
-            found += members[:, x, None] == three[None, :, part]
-    return found >= 2
+            counts += members[:, x, None] == three[None, :, part]
+    return counts >= 2
 
 
 def _as_members(labels: Labels, k: int) -> Codes:
@@ -219,17 +219,17 @@ class _Search:
 
     def round(self) -> bool:
         """Try prices a step away from the best ones. False if there is nothing to add."""
-        value, raw, paid, taken = self.program.solve()
+        objective, raw, paid, shares = self.program.solve()
         before = np.concatenate([self.paid, np.zeros(len(paid) - len(self.paid))])
         tried = before + self.step * (paid - before)
         prices, bound, met = self.valid(self.prices + self.step * (raw - self.prices), tried, _KEEP)
-        better, near = bound > self.bound, value - max(bound, self.bound) < _NEAR * self.sum
+        better, near = bound > self.bound, objective - max(bound, self.bound) < _NEAR * self.sum
         if better:
             self.prices, self.paid, self.bound = prices, tried, bound
         fresh = self.program.add(met)
         if near or (not fresh and self.step >= 1.0):
             self.step = _STEP
-            return self.cuts and self.program.cut(taken) > 0
+            return self.cuts and self.program.cut(shares) > 0
         if not fresh:
             self.step = 1.0
         else:
@@ -240,12 +240,12 @@ class _Search:
         """Gather classes whose prices nearly pay for them, and pick a partition from all."""
         higher = self.prices + _HIGHER * (self.sum - self.bound) / len(self.prices)
         self.program.add(self.valid(higher, self.paid, _GATHERED)[2])
-        found = self.program.pick(self.prices, self.paid, self.sum - self.bound, self.until)
-        if found is None:
+        labels = self.program.pick(self.prices, self.paid, self.sum - self.bound, self.until)
+        if labels is None:
             return
-        total = float(class_sums(self.points, found).sum())
+        total = float(class_sums(self.points, labels).sum())
         if total < self.sum:
-            self.labels, self.sum = found, total
+            self.labels, self.sum = labels, total
 
 
 def prove(points: Floats, k: int, labels: Labels, control: Control, *, cuts: bool = True) -> Proven:

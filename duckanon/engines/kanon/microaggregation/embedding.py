@@ -60,11 +60,11 @@ def _columns(a: Attribute, weight: float) -> list[Floats]:
             return []
         scale = np.sqrt(weight / (2.0 * spread))
         return [scale * (a.codes == code) for code in np.flatnonzero(shares)]
-    values = np.append(a.positions, 0.0)[a.codes]
-    mean, deviation = values[~null].mean() if not null.all() else 0.0, values[~null].std() if not null.all() else 0.0
-    found = []
+    numbers = np.append(a.positions, 0.0)[a.codes]
+    mean, deviation = numbers[~null].mean() if not null.all() else 0.0, numbers[~null].std() if not null.all() else 0.0
+    columns = []
     if deviation > 0.0:
-        found.append(np.sqrt(weight) * np.where(null, 0.0, (values - mean) / deviation))
+        columns.append(np.sqrt(weight) * np.where(null, 0.0, (numbers - mean) / deviation))
     if null.any() and not null.all():
-        found.append(np.sqrt(weight) * _NULL_AWAY * null)
-    return found
+        columns.append(np.sqrt(weight) * _NULL_AWAY * null)
+    return columns

@@ -36,10 +36,10 @@ class _Classes(NamedTuple):
 
     owner: Labels  # (n,)
     members: Codes  # (classes, 2k - 1)
-    many: Codes  # (classes,): points of each, 0 where the row is free
+    sizes: Codes  # (classes,): points of each, 0 where the row is free
     sums: Floats  # (classes,): squared distances from the mean
     free: Codes  # (classes,): rows without points
-    seen: Counts  # (classes,): in which visit each was met
+    met: Counts  # (classes,): in which visit each was met
 
 
 class _Room(NamedTuple):
@@ -49,7 +49,7 @@ class _Room(NamedTuple):
     pool: Codes  # their points
     at: Codes  # the new class of each point of the pool, -1 for none yet
     totals: Floats  # (most, d): the sum of the points of each new class
-    many: Codes  # (most,)
+    sizes: Codes  # (most,)
     sums: Floats  # (most,): squared distances from the mean
     middle: Floats  # (d,)
     number: Counts  # (1,): how many rows are free
@@ -59,38 +59,38 @@ class _Room(NamedTuple):
 @inlined
 def _apart(points: Floats, i: int, total: Floats, count: int) -> float:
     """The squared distance of a point from the mean of `count` points with this total."""
-    found = 0.0
+    squared = 0.0
     for j in range(points.shape[1]):
         away = points[i, j] - total[j] / count
-        found += away * away
-    return found
+        squared += away * away
+    return squared
 
 
 @inner
 def _ruin(start: int, near: Codes, classes: _Classes, room: _Room, visit: int, fewest: int, most: int) -> int:
     """Choose the class of point `start` and others near it, and put their points into the pool; how many points."""
-    owner, many, seen = classes.owner, classes.many, classes.seen
-    wanted = fewest + random_below(room.state, most - fewest + 1)
+    owner, sizes, met = classes.owner, classes.sizes, classes.met
+    goal = fewest + random_below(room.state, most - fewest + 1)
     room.chosen[:] = -1
     room.chosen[0] = owner[start]
-    seen[owner[start]] = visit
-    count = int(many[owner[start]])
+    met[owner[start]] = visit
+    count = int(sizes[owner[start]])
     chosen = 1
     for x in range(near.shape[1]):
-        if chosen >= wanted:
+        if chosen >= goal:
             break
         c = owner[near[start, x]]
         # Leave out one in four: otherwise the nearest classes would always give the same pool.
-        if seen[c] == visit or count + many[c] > room.pool.shape[0] or random_below(room.state, 4) == 0:
+        if met[c] == visit or count + sizes[c] > room.pool.shape[0] or random_below(room.state, 4) == 0:
             continue
-        seen[c] = visit
+        met[c] = visit
         room.chosen[chosen] = c
         chosen += 1
-        count += many[c]
+        count += sizes[c]
     filled = 0
     for t in range(chosen):
         c = room.chosen[t]
-        for place in range(many[c]):
+        for place in range(sizes[c]):
             room.pool[filled] = classes.members[c, place]
             room.at[filled] = -1
             filled += 1
@@ -101,7 +101,7 @@ def _ruin(start: int, near: Codes, classes: _Classes, room: _Room, visit: int, f
 def _enter(points: Floats, room: _Room, place: int, c: int) -> None:
     """Put a point of the pool into a new class."""
     room.at[place] = c
-    room.many[c] += 1
+    room.sizes[c] += 1
     for j in range(points.shape[1]):
         room.totals[c, j] += points[room.pool[place], j]
 
@@ -137,22 +137,22 @@ def _outlier(points: Floats, room: _Room, count: int, left: int) -> int:
 
 
 @inner
-def _recreate(points: Floats, room: _Room, count: int, k: int, made: int) -> None:
-    """Build `made` classes of k points of the pool, and let those left over join where they add least."""
+def _recreate(points: Floats, room: _Room, count: int, k: int, built: int) -> None:
+    """Build `built` classes of k points of the pool, and let those left over join where they add least."""
     outliers = random_below(room.state, 2) == 0
     left = count
-    for c in range(made):
+    for c in range(built):
         room.totals[c, :] = 0.0
-        room.many[c] = 0
+        room.sizes[c] = 0
         seed = _outlier(points, room, count, left) if outliers else _random(room, left)
         _enter(points, room, seed, c)
         left -= 1
-        while room.many[c] < k:
+        while room.sizes[c] < k:
             best = -1
             least = np.inf
             for t in range(count):
                 if room.at[t] < 0:
-                    away = _apart(points, room.pool[t], room.totals[c], room.many[c])
+                    away = _apart(points, room.pool[t], room.totals[c], room.sizes[c])
                     if away < least:
                         least = away
                         best = t
@@ -163,8 +163,8 @@ def _recreate(points: Floats, room: _Room, count: int, k: int, made: int) -> Non
             continue
         best = 0
         least = np.inf
-        for c in range(made):
-            size = room.many[c]
+        for c in range(built):
+            size = room.sizes[c]
             added = _apart(points, room.pool[t], room.totals[c], size) * size / (size + 1)
             if size < 2 * k - 1 and added < least:
                 least = added
@@ -175,15 +175,15 @@ def _recreate(points: Floats, room: _Room, count: int, k: int, made: int) -> Non
 @inlined
 def _change(points: Floats, room: _Room, a: int, b: int, place: int, other: int) -> float:
     """What the sums grow by if point `place` of class a and point `other` of class b change places."""
-    mine = room.pool[place]
-    its = room.pool[other]
-    n = room.many[a]
-    m = room.many[b]
+    first = room.pool[place]
+    second = room.pool[other]
+    n = room.sizes[a]
+    m = room.sizes[b]
     grown = 0.0
     apart = 0.0
     for j in range(points.shape[1]):
-        x = points[mine, j]
-        y = points[its, j]
+        x = points[first, j]
+        y = points[second, j]
         # |y - A|^2 - |x - A|^2 + |x - B|^2 - |y - B|^2 = 2 (x - y) (A - B)
         grown += 2.0 * (x - y) * (room.totals[a, j] / n - room.totals[b, j] / m)
         apart += (x - y) * (x - y)
@@ -194,23 +194,23 @@ def _change(points: Floats, room: _Room, a: int, b: int, place: int, other: int)
 def _leave(points: Floats, room: _Room, place: int) -> None:
     """Take a point of the pool out of its new class."""
     c = room.at[place]
-    room.many[c] -= 1
+    room.sizes[c] -= 1
     for j in range(points.shape[1]):
         room.totals[c, j] -= points[room.pool[place], j]
 
 
 @inner
-def _step(points: Floats, room: _Room, place: int, count: int, made: int, k: int, least: float) -> bool:
+def _step(points: Floats, room: _Room, place: int, count: int, built: int, k: int, least: float) -> bool:
     """Make the change of one point that lowers the sums most, if one does by more than `least`: a move or a swap."""
     a = room.at[place]
     best = -least
     target = -1
     partner = -1
-    if room.many[a] > k:
-        n = room.many[a]
+    if room.sizes[a] > k:
+        n = room.sizes[a]
         freed = _apart(points, room.pool[place], room.totals[a], n) * n / (n - 1)
-        for c in range(made):
-            m = room.many[c]
+        for c in range(built):
+            m = room.sizes[c]
             if c != a and m < 2 * k - 1:
                 grown = _apart(points, room.pool[place], room.totals[c], m) * m / (m + 1) - freed
                 if grown < best:
@@ -235,37 +235,37 @@ def _step(points: Floats, room: _Room, place: int, count: int, made: int, k: int
 
 
 @inner
-def _sum(points: Floats, room: _Room, count: int, made: int) -> float:
+def _sum(points: Floats, room: _Room, count: int, built: int) -> float:
     """The squared distances of all points of the pool from the means of their new classes; also of each class."""
     whole = 0.0
-    for c in range(made):
+    for c in range(built):
         room.sums[c] = 0.0
     for t in range(count):
         c = room.at[t]
-        room.sums[c] += _apart(points, room.pool[t], room.totals[c], room.many[c])
-    for c in range(made):
+        room.sums[c] += _apart(points, room.pool[t], room.totals[c], room.sizes[c])
+    for c in range(built):
         whole += room.sums[c]
     return whole
 
 
 @inner
-def _renew(classes: _Classes, room: _Room, count: int, made: int) -> None:
+def _renew(classes: _Classes, room: _Room, count: int, built: int) -> None:
     """Put the new classes in place of the dissolved ones."""
     unused = room.number[0]
     for t in range(room.chosen.shape[0]):
         c = room.chosen[t]
         if c >= 0:
-            classes.many[c] = 0
+            classes.sizes[c] = 0
             classes.free[unused] = c
             unused += 1
-    for c in range(made):
+    for c in range(built):
         classes.sums[classes.free[unused - 1 - c]] = room.sums[c]
     for t in range(count):
         row = classes.free[unused - 1 - room.at[t]]
-        classes.members[row, classes.many[row]] = room.pool[t]
-        classes.many[row] += 1
+        classes.members[row, classes.sizes[row]] = room.pool[t]
+        classes.sizes[row] += 1
         classes.owner[room.pool[t]] = row
-    room.number[0] = unused - made
+    room.number[0] = unused - built
 
 
 @compiled
@@ -288,26 +288,26 @@ def _search(
         for t in range(room.chosen.shape[0]):
             if room.chosen[t] >= 0:
                 old += classes.sums[room.chosen[t]]
-        made = count // k
+        built = count // k
         # One time in ten a class fewer.
-        if made > 1 and count <= (made - 1) * (2 * k - 1) and random_below(room.state, 10) == 0:
-            made -= 1
-        _recreate(points, room, count, k, made)
+        if built > 1 and count <= (built - 1) * (2 * k - 1) and random_below(room.state, 10) == 0:
+            built -= 1
+        _recreate(points, room, count, k, built)
         least = _ROUNDING * old
-        changed = made > 1
+        changed = built > 1
         passes = 0
         while changed and passes < 20:
             changed = False
             passes += 1
             for place in range(count):
-                if _step(points, room, place, count, made, k, least):
+                if _step(points, room, place, count, built, k, least):
                     changed = True
-        new = _sum(points, room, count, made)
+        new = _sum(points, room, count, built)
         worst = old - least
         if heat > 0.0:
             worst -= heat * old * k / count * np.log((random_below(room.state, 1 << 30) + 1.0) / (1 << 30))
         if new < worst:
-            _renew(classes, room, count, made)
+            _renew(classes, room, count, built)
             gained += old - new
     return gained
 
@@ -368,12 +368,12 @@ def _as_they_are(points: Floats, labels: Labels, k: int) -> tuple[_Classes, int]
     order = by_label(labels)
     place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     members[labels[order], place] = order
-    many, sums, free = np.zeros(rows, np.int32), np.zeros(rows), np.zeros(rows, np.int32)
-    many[: len(sizes)] = sizes
+    filled, sums, free = np.zeros(rows, np.int32), np.zeros(rows), np.zeros(rows, np.int32)
+    filled[: len(sizes)] = sizes
     sums[: len(sizes)] = class_sums(points, labels)
     unused = rows - len(sizes)
     free[:unused] = np.arange(rows - 1, len(sizes) - 1, -1)
-    return _Classes(labels.copy(), members, many, sums, free, np.full(rows, -1, np.int64)), unused
+    return _Classes(labels.copy(), members, filled, sums, free, np.full(rows, -1, np.int64)), unused
 
 
 def class_sums(points: Floats, labels: Labels) -> Floats:
@@ -382,5 +382,5 @@ def class_sums(points: Floats, labels: Labels) -> Floats:
     starts = np.cumsum(sizes) - sizes
     means = np.add.reduceat(points[order], starts) / sizes[:, None]
     away = points[order] - means[labels[order]]
-    found: Floats = np.add.reduceat((away * away).sum(axis=1), starts)
-    return found
+    sums: Floats = np.add.reduceat((away * away).sum(axis=1), starts)
+    return sums

@@ -45,8 +45,8 @@ def nearest(points: Floats) -> Codes:
     from scipy.spatial import cKDTree
 
     width = min(_NEAR + 1, len(points))
-    found = np.asarray(cKDTree(points).query(points, width)[1], np.int32).reshape(len(points), width)
-    return np.ascontiguousarray(found[:, 1:] if width > 1 else found)
+    neighbours = np.asarray(cKDTree(points).query(points, width)[1], np.int32).reshape(len(points), width)
+    return np.ascontiguousarray(neighbours[:, 1:] if width > 1 else neighbours)
 
 
 def searched(points: Floats, order: Codes, k: int, control: Control) -> Labels:
@@ -73,9 +73,9 @@ def minimised(records: Records, k: int, method: str, control: Control) -> Proven
         return Proven(labels, float(class_sums(points, labels).sum()), 0.0)
     left = None if control.seconds is None else (1.0 - _SEARCH) * control.seconds
     later = replace(control, seconds=left, progress=lambda share: control.progress(part + (1.0 - part) * share))
-    found = prove(points, k, labels, later)
+    proof = prove(points, k, labels, later)
     control.progress(1.0)
-    return found
+    return proof
 
 
 def microaggregate(
@@ -90,11 +90,11 @@ def microaggregate(
     check_method(method, len(records))
     order = canonical(records)
     ordered = records.take(order)
-    found = minimised(ordered, k, method, control or Control()).labels
+    ordered_labels = minimised(ordered, k, method, control or Control()).labels
     if content is not None:
-        order = settle(ordered, order, found, content)
-    labels = np.empty_like(found)
-    labels[order] = found
+        order = settle(ordered, order, ordered_labels, content)
+    labels = np.empty_like(ordered_labels)
+    labels[order] = ordered_labels
     return labels
 
 
@@ -112,13 +112,13 @@ def priced(records: Records, k: int, control: Control) -> Floats:
     seconds = None if control.seconds is None else control.seconds * _SEARCH
     labels = searched(points, hilbert(ordered), k, replace(control, seconds=seconds, progress=lambda _: None))
     left = None if control.seconds is None else (1.0 - _SEARCH) * control.seconds
-    found = prove(points, k, labels, replace(control, seconds=left), cuts=False).prices
-    if found is None:
+    ordered_prices = prove(points, k, labels, replace(control, seconds=left), cuts=False).prices
+    if ordered_prices is None:
         raise ValueError("the proof has no prices")
     # Equal records may change places, so the mean of their prices is as good. (A little less, as it is rounded.)
     starts = runs(ordered)
     sizes = np.diff(starts)
-    means = np.add.reduceat(found, starts[:-1]) / sizes
+    means = np.add.reduceat(ordered_prices, starts[:-1]) / sizes
     prices = np.empty(len(records))
     prices[order] = np.repeat(means - 1e-12 * np.abs(means), sizes)
     return prices

@@ -33,11 +33,11 @@ class OutOfTime(Exception):
     """The time, or what could be looked at, was used up before all prices were valid."""
 
 
-class Found(NamedTuple):
+class MetClasses(NamedTuple):
     """Room for classes that searches meet: members, -1 behind the last, shape (room, 2k - 1)."""
 
     members: Codes
-    values: Floats  # (room,): prices less the sum of squares
+    worth: Floats  # (room,): prices less the sum of squares
     filled: Codes  # (1,): how many
 
 
@@ -72,7 +72,7 @@ class _Room(NamedTuple):
     chosen: Codes  # (2k,): the points
     others: Codes  # (2k, n): points that may follow
     away: Floats  # (2k, n): the sum of their squared distances from the chosen points
-    many: Codes  # (2k,): how many of them there are
+    counts: Codes  # (2k,): how many of them there are
     at: Codes  # (2k,): the next one to be tried
     pairs: Floats  # (2k,): the sum of the squared distances of the chosen points
     price: Floats  # (2k,): the sum of their prices
@@ -81,11 +81,11 @@ class _Room(NamedTuple):
 
 @inlined
 def _squared(points: Floats, i: int, other: int) -> float:
-    found = 0.0
+    distance = 0.0
     for j in range(points.shape[1]):
         away = points[i, j] - points[other, j]
-        found += away * away
-    return found
+        distance += away * away
+    return distance
 
 
 @inlined
@@ -103,7 +103,7 @@ def _bound(room: _Room, prices: Floats, least: Floats, depth: int, k: int) -> fl
         top = room.top[size]
         for x in range(left):
             top[x] = -np.inf
-        for t in range(room.at[depth], room.many[depth]):
+        for t in range(room.at[depth], room.counts[depth]):
             worth = _worth(prices, least, room.others[depth, t], room.away[depth, t], size, left)
             if worth > top[left - 1]:
                 x = left - 1
@@ -119,10 +119,10 @@ def _bound(room: _Room, prices: Floats, least: Floats, depth: int, k: int) -> fl
 
 
 @inner
-def _thin_out(room: _Room, prices: Floats, least: Floats, depth: int, k: int, value: float) -> None:
-    """Leave out points that no class above `value` has. room.top: as `_bound` fills it in."""
+def _thin_out(room: _Room, prices: Floats, least: Floats, depth: int, k: int, best: float) -> None:
+    """Leave out points that no class above `best` has. room.top: as `_bound` fills it in."""
     kept = 0
-    for t in range(room.many[depth]):
+    for t in range(room.counts[depth]):
         i = room.others[depth, t]
         for size in range(max(k, depth + 1), 2 * k):
             left = size - depth
@@ -130,12 +130,12 @@ def _thin_out(room: _Room, prices: Floats, least: Floats, depth: int, k: int, va
             whole += _worth(prices, least, i, room.away[depth, t], size, left)
             for x in range(left - 1):
                 whole += room.top[size, x]
-            if whole > value:
+            if whole > best:
                 room.others[depth, kept] = i
                 room.away[depth, kept] = room.away[depth, t]
                 kept += 1
                 break
-    room.many[depth] = kept
+    room.counts[depth] = kept
 
 
 @inner
@@ -143,13 +143,13 @@ def _paid(room: _Room, triple: Triples, depth: int, i: int) -> float:
     """The prices of triples of which point i is the second in the class."""
     paid = 0.0
     for e in range(triple.starts[i], triple.starts[i + 1]):
-        mine = triple.of[e]
+        number = triple.of[e]
         held = 0
         for x in range(depth):
             for part in range(3):
-                held += room.chosen[x] == triple.points[mine, part]
+                held += room.chosen[x] == triple.points[number, part]
         if held == 1:
-            paid += triple.prices[mine]
+            paid += triple.prices[number]
     return paid
 
 
@@ -161,38 +161,38 @@ def _open(points: Floats, triple: Triples, room: _Room, prices: Floats, depth: i
     room.pairs[depth + 1] = room.pairs[depth] + room.away[depth, t]
     room.price[depth + 1] = room.price[depth] + prices[i] - _paid(room, triple, depth, i)
     filled = 0
-    for x in range(t + 1, room.many[depth]):
+    for x in range(t + 1, room.counts[depth]):
         other = room.others[depth, x]
         room.others[depth + 1, filled] = other
         room.away[depth + 1, filled] = room.away[depth, x] + _squared(points, i, other)
         filled += 1
-    room.many[depth + 1] = filled
+    room.counts[depth + 1] = filled
     room.at[depth + 1] = 0
     return filled
 
 
 @inner
-def _record(room: _Room, found: Found, first: int, size: int, value: float, keep: int) -> None:
+def _record(room: _Room, met: MetClasses, first: int, size: int, worth: float, keep: int) -> None:
     """Keep a class among the `keep` best of this search, whose places begin at `first`."""
-    count = found.filled[0]
+    count = met.filled[0]
     place = count
     if count - first >= keep:
         place = first
         for c in range(first, count):
-            if found.values[c] < found.values[place]:
+            if met.worth[c] < met.worth[place]:
                 place = c
-        if found.values[place] >= value:
+        if met.worth[place] >= worth:
             return
     else:
-        found.filled[0] = count + 1
-    found.values[place] = value
-    for x in range(found.members.shape[1]):
-        found.members[place, x] = room.chosen[x] if x < size else -1
+        met.filled[0] = count + 1
+    met.worth[place] = worth
+    for x in range(met.members.shape[1]):
+        met.members[place, x] = room.chosen[x] if x < size else -1
 
 
 @inner
 def _search(
-    space: Space, prices: Floats, room: _Room, k: int, steps: int, found: Found, keep: int
+    space: Space, prices: Floats, room: _Room, k: int, steps: int, met: MetClasses, keep: int
 ) -> tuple[float, bool, int]:
     """The most that a class has of point room.chosen[0] and those listed at depth 1, at least 0; whether that is only a
     bound, as the search was cut short after so many steps; and how many it took.
@@ -200,14 +200,14 @@ def _search(
     points, least, triple = space
     best = 0.0
     depth = 1
-    spent = room.many[1]
-    first = found.filled[0]
+    spent = room.counts[1]
+    first = met.filled[0]
     if _bound(room, prices, least, 1, k) <= best:
         return best, False, spent
     _thin_out(room, prices, least, 1, k, best)
     while depth > 0:
         t = room.at[depth]
-        if t >= room.many[depth]:
+        if t >= room.counts[depth]:
             depth -= 1
             continue
         if spent > steps:
@@ -219,10 +219,10 @@ def _search(
         spent += 1 + _open(points, triple, room, prices, depth, t)
         size = depth + 1
         if size >= k:
-            value = room.price[size] - room.pairs[size] / size
-            if keep > 0 and value > 0.0:
-                _record(room, found, first, size, value, keep)
-            best = max(best, value)
+            worth = room.price[size] - room.pairs[size] / size
+            if keep > 0 and worth > 0.0:
+                _record(room, met, first, size, worth, keep)
+            best = max(best, worth)
         if size < 2 * k - 1 and _bound(room, prices, least, size, k) > best:
             _thin_out(room, prices, least, size, k, best)
             depth = size
@@ -238,7 +238,7 @@ def _take(
     k: int,
     begin: int,
     effort: tuple[int, int, int],
-    found: Found,
+    met: MetClasses,
 ) -> tuple[int, int]:
     """Lower the prices of some points, from order[begin] on, until so many pairs were looked at.
 
@@ -246,7 +246,7 @@ def _take(
     """
     steps, keep, looks = effort
     spent = 0
-    while begin < order.shape[0] and spent < looks and found.filled[0] + keep <= found.members.shape[0]:
+    while begin < order.shape[0] and spent < looks and met.filled[0] + keep <= met.members.shape[0]:
         a = order[begin]
         raw = prices[a]
         tried = raw
@@ -260,8 +260,8 @@ def _take(
             for t in range(begin):
                 room.others[1, t] = order[begin - 1 - t]
                 room.away[1, t] = _squared(space.points, a, room.others[1, t])
-            room.many[1] = begin
-            above, short, looked = _search(space, prices, room, k, steps, found, keep if trial == 0 else 0)
+            room.counts[1] = begin
+            above, short, looked = _search(space, prices, room, k, steps, met, keep if trial == 0 else 0)
             spent += looked + begin
             valid = max(valid, tried - above)
             tried = tried * _LOWER
@@ -279,10 +279,10 @@ def least_distances(points: Floats, most: int) -> Floats:
     apart = cKDTree(points).query(points, min(most, len(points)))[0]
     apart = np.atleast_2d(apart.reshape(len(points), -1))
     # A little less, as they are rounded; a point's distance from itself, the first, is zero.
-    found = np.zeros((len(points), most))
-    found[:, : apart.shape[1]] = np.cumsum(apart**2, axis=1) * (1.0 - 1e-9)
-    found[:, apart.shape[1] :] = found[:, apart.shape[1] - 1 : apart.shape[1]]
-    return found
+    sums = np.zeros((len(points), most))
+    sums[:, : apart.shape[1]] = np.cumsum(apart**2, axis=1) * (1.0 - 1e-9)
+    sums[:, apart.shape[1] :] = sums[:, apart.shape[1] - 1 : apart.shape[1]]
+    return sums
 
 
 def valid_prices(
@@ -292,7 +292,7 @@ def valid_prices(
     effort: tuple[int, int],
     is_over: Callable[[int], bool] = lambda _: False,
 ) -> tuple[Floats, Codes, int]:
-    """Prices as high as `raw`, or lower where they must be; the classes met, as in `Found`; the pairs looked at.
+    """Prices as high as `raw`, or lower where they must be; the classes met, as in `MetClasses`; the pairs looked at.
 
     The prices of triples stay as they are. raw: shape (n,), 0 or more. effort: steps of
     a search, and classes that each keeps. is_over: called some times a second, with how much has been looked at; raises
@@ -302,7 +302,7 @@ def valid_prices(
     order = np.argsort(raw, kind="stable").astype(np.int32)
     prices, parts = raw.copy(), list[Codes]()
     held = max(20_000, 2 * effort[1])
-    found = Found(np.full((held, largest), -1, np.int32), np.zeros(held), np.zeros(1, np.int32))
+    met = MetClasses(np.full((held, largest), -1, np.int32), np.zeros(held), np.zeros(1, np.int32))
     room = _Room(
         np.zeros(2 * k, np.int32),
         np.zeros((2 * k, n), np.int32),
@@ -315,9 +315,9 @@ def valid_prices(
     )
     done, spent = 0, 0
     while done < n:
-        found.filled[0] = 0
-        done, looked = _take(space, order, prices, room, k, done, (*effort, _LOOKS), found)
-        parts.append(found.members[: found.filled[0]].copy())
+        met.filled[0] = 0
+        done, looked = _take(space, order, prices, room, k, done, (*effort, _LOOKS), met)
+        parts.append(met.members[: met.filled[0]].copy())
         spent += looked
         if done < n and is_over(spent):
             raise OutOfTime
