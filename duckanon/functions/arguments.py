@@ -15,19 +15,21 @@ from duckanon.renyi import delta
 from duckanon.specification import Argument, functions
 
 
-def checked(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(function: str, call_arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, each checked by itself as the function's specification says.
 
     Lists become tuples. What is made of structs and maps is given back as it came, for the function to read. Arguments
-    that `given` lacks are left out. Raises InvalidInput.
+    that `call_arguments` lacks are left out. Raises InvalidInput.
     """
     arguments = functions()[function].arguments
     if not arguments:
         return {}
     first, *others = arguments
-    found = {first.name: _first(first, given[first.name])} if first.name in given else {}
-    return found | {
-        argument.name: _value(argument, given[argument.name]) for argument in others if argument.name in given
+    leading = {first.name: _first(first, call_arguments[first.name])} if first.name in call_arguments else {}
+    return leading | {
+        argument.name: _value(argument, call_arguments[argument.name])
+        for argument in others
+        if argument.name in call_arguments
     }
 
 
@@ -143,8 +145,8 @@ _READERS: Mapping[str, Callable[[Argument, object], Any]] = {
     "VARCHAR": _text,
     "VARCHAR or VARCHAR[]": _several(_text),
     "VARCHAR[]": _columns,
-    "number or text": lambda argument, item: epsilon(item, argument.name),
-    "probability": lambda _, item: delta(item),
+    "number or text": lambda argument, value: epsilon(value, argument.name),
+    "probability": lambda _, value: delta(value),
 }
 
 
@@ -165,28 +167,28 @@ def names(value: object, argument: str, *, empty: bool) -> list[str]:
     return value
 
 
-def options(given: object) -> dict[str, int]:
+def options(struct: object) -> dict[str, int]:
     """Whole numbers by name, from a struct or a map."""
-    pairs: object = list(given.items()) if isinstance(given, dict) else [] if given is None else given
-    found = {}
+    pairs: object = list(struct.items()) if isinstance(struct, dict) else [] if struct is None else struct
+    by_name = {}
     for pair in pairs if isinstance(pairs, list) else [None]:
         name, value = pair if isinstance(pair, tuple) else (None, None)
         if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int):
             raise InvalidInput("options must give whole numbers by name, as in options := {'sets': 6}.")
-        found[fold(name)] = value
-    return found
+        by_name[fold(name)] = value
+    return by_name
 
 
-def options_of_numbers(given: object, argument: str, example: str) -> dict[str, float]:
+def options_of_numbers(struct: object, argument: str, example: str) -> dict[str, float]:
     """Numbers by name, from a struct or a map; names in lower case."""
-    pairs: object = list(given.items()) if isinstance(given, dict) else [] if given is None else given
-    found = {}
+    pairs: object = list(struct.items()) if isinstance(struct, dict) else [] if struct is None else struct
+    by_name = {}
     for pair in pairs if isinstance(pairs, list) else [None]:
         name, value = pair if isinstance(pair, tuple) else (None, None)
         if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise InvalidInput(f"{argument} must give numbers by name, as in {argument} := {example}.")
-        found[fold(name)] = float(value)
-    return found
+        by_name[fold(name)] = float(value)
+    return by_name
 
 
 def whole(value: object, argument: str) -> int:
@@ -217,20 +219,20 @@ def weights(value: object, qi: Sequence[str]) -> tuple[float, ...]:
         pairs = list(zip(qi, value, strict=True))
     else:
         raise InvalidInput("weights must give numbers by name, as in weights := {'age': 2, 'zip': 1}.")
-    found = {fold(name): 1.0 for name in qi}
+    weight_of = {fold(name): 1.0 for name in qi}
     for name, weight in pairs:
-        if not isinstance(name, str) or fold(name) not in found:
+        if not isinstance(name, str) or fold(name) not in weight_of:
             raise InvalidInput(f'weights names "{name}", which is not in qi: weigh quasi-identifiers only.')
         try:
-            found[fold(name)] = float(weight)  # type: ignore[arg-type]
+            weight_of[fold(name)] = float(weight)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.') from None
     for name in qi:
-        if not math.isfinite(found[fold(name)]) or found[fold(name)] < 0:
+        if not math.isfinite(weight_of[fold(name)]) or weight_of[fold(name)] < 0:
             raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.')
-    if not any(found.values()):
+    if not any(weight_of.values()):
         raise InvalidInput("All weights are zero: give at least one quasi-identifier a weight above zero.")
-    return tuple(found[fold(name)] for name in qi)
+    return tuple(weight_of[fold(name)] for name in qi)
 
 
 def subset(columns: Sequence[str], of: Sequence[str], argument: str) -> None:

@@ -37,10 +37,10 @@ def row_type(columns: Columns) -> str:
     return f"STRUCT({', '.join(f'{identifier(name)} {kind}' for name, kind in columns.items())})"
 
 
-def rows(found: Iterable[Mapping[str, Any]], columns: Columns) -> pa.Array:
+def rows(mappings: Iterable[Mapping[str, Any]], columns: Columns) -> pa.Array:
     """All rows as the one value of a list column."""
     kind = pa.struct([(name, TYPES[kind]) for name, kind in columns.items()])
-    return pa.array([list(found)], pa.list_(kind))
+    return pa.array([list(mappings)], pa.list_(kind))
 
 
 def one_row(answer: Mapping[str, Any], columns: Columns) -> pa.Array:
@@ -53,15 +53,15 @@ def struct(fields: Mapping[str, pa.Array]) -> pa.Array:
     return pa.StructArray.from_arrays(list(fields.values()), list(fields))
 
 
-def one_list(values: npt.NDArray[Any] | pa.Array) -> pa.Array:
+def one_list(column: npt.NDArray[Any] | pa.Array) -> pa.Array:
     """The whole array as the one value of a list column."""
-    flat = values if isinstance(values, pa.Array) else pa.array(np.ascontiguousarray(values))
+    flat = column if isinstance(column, pa.Array) else pa.array(np.ascontiguousarray(column))
     return pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
 
 
-def lists(names: Sequence[str], values: Sequence[npt.NDArray[Any] | pa.Array]) -> pa.Array:
+def lists(names: Sequence[str], columns: Sequence[npt.NDArray[Any] | pa.Array]) -> pa.Array:
     """One row with a whole array in each column."""
-    return struct(dict(zip(names, map(one_list, values), strict=True)))
+    return struct(dict(zip(names, map(one_list, columns), strict=True)))
 
 
 def integers(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -82,11 +82,11 @@ class Bands:
     @property
     def number(self) -> str:
         """SQL: the number of the band that holds a row's value; NULL for NULL, and where it is in no band."""
-        value = f"{ROW}.{identifier(self.name)}"
+        row_value = f"{ROW}.{identifier(self.name)}"
         if self.unit == _NUMBERS:
-            band = _band(value, self._width)
+            band = _band(row_value, self._width)
         else:
-            band = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
+            band = f"CAST(system.main.floor({self._passed(row_value)} / {self._width}) AS BIGINT)"
         return self._coded(band)
 
     def _coded(self, number: str) -> str:
@@ -128,13 +128,13 @@ class Bands:
             high = f"CASE WHEN {highest} < {self.top} THEN {high} END"
         return low, high
 
-    def label(self, number: str, many: int = 1) -> str:
+    def label(self, number: str, count: int = 1) -> str:
         """SQL: the text of the band with this number, as in '[20, 25)'; an end that it has not is left out.
 
         many: how many bands, counted from number 0, make one.
         """
-        first = number if many == 1 else f"CAST(system.main.floor({number} / {many}) * {many} AS BIGINT)"
-        low, high = self.released(first, first if many == 1 else f"({first} + {many - 1})")
+        first = number if count == 1 else f"CAST(system.main.floor({number} / {count}) * {count} AS BIGINT)"
+        low, high = self.released(first, first if count == 1 else f"({first} + {count - 1})")
         ends = (f"coalesce(CAST({end} AS VARCHAR), '')" for end in (low, high))
         return f"CASE WHEN {number} IS NOT NULL THEN system.main.concat('[', {next(ends)}, ', ', {next(ends)}, ')') END"
 
@@ -147,8 +147,8 @@ class Bands:
 
     def _below(self, end: str) -> str:
         """SQL: whether a row's value is below the end of a band."""
-        value = f"{ROW}.{identifier(self.name)}"
-        return _below_end(value, end) if self.unit == _NUMBERS else f"TRY_CAST({value} AS TIMESTAMP) < {end}"
+        row_value = f"{ROW}.{identifier(self.name)}"
+        return _below_end(row_value, end) if self.unit == _NUMBERS else f"TRY_CAST({row_value} AS TIMESTAMP) < {end}"
 
     @property
     def _width(self) -> str:
@@ -209,12 +209,12 @@ def _band(value: str, width: str) -> str:
 def read(value: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, ...]:
     """The bands of a call, in the order of `qi`. sets: quasi-identifiers that are released as sets."""
     own, bands = {fold(name): name for name in qi}, dict[str, Bands]()
-    for name, told in pairs_of(value, f"bands must give a width by name, {_EXAMPLE}."):
+    for name, described in pairs_of(value, f"bands must give a width by name, {_EXAMPLE}."):
         if fold(name) not in own:
             raise InvalidInput(f'bands names "{name}", which is not in qi: quasi-identifiers alone have bands.')
         if fold(name) in {fold(name) for name in sets}:
             raise InvalidInput(f'Column "{name}" is in both categorical and bands: name it in one of them.')
-        bands[fold(name)] = _bands(own[fold(name)], told)
+        bands[fold(name)] = _bands(own[fold(name)], described)
     return tuple(bands[fold(name)] for name in qi if fold(name) in bands)
 
 
@@ -239,10 +239,10 @@ def of_one_width(bands: Sequence[Bands], otherwise: str) -> None:
             raise InvalidInput(f'The bands of "{band.name}" have several widths, which are levels: {otherwise}.')
 
 
-def _bands(name: str, told: object) -> Bands:
-    fields: Mapping[str, Any] = {"width": told}
-    if isinstance(told, dict):
-        fields = {fold(field): value for field, value in told.items() if value is not None}
+def _bands(name: str, described: object) -> Bands:
+    fields: Mapping[str, Any] = {"width": described}
+    if isinstance(described, dict):
+        fields = {fold(field): value for field, value in described.items() if value is not None}
     if not {"width"} <= set(fields) <= {"width", "bottom", "top"}:
         raise InvalidInput(
             f'The bands of "{name}" have a width, and may have a bottom and a top, as in '
@@ -258,11 +258,13 @@ def _bands(name: str, told: object) -> Bands:
 
 def _levels(name: str, value: object) -> tuple[Fraction, str, tuple[int, ...]]:
     """The width of the first level, its unit, and how many such bands make one of each level."""
-    widths = [_width(name, one) for one in (value if isinstance(value, list | tuple) and value else [value])]
+    widths = [
+        _width(name, level_width) for level_width in (value if isinstance(value, list | tuple) and value else [value])
+    ]
     (first, unit), numbers = widths[0], [width for width, _ in widths]
     several = [width / first for width in numbers]
     rise = all(a < b and (b / a).denominator == 1 for a, b in pairwise(numbers))
-    if not rise or any(text != unit for _, text in widths):
+    if not rise or any(other_unit != unit for _, other_unit in widths):
         raise InvalidInput(
             f'The widths of the bands of "{name}" are levels, so each must be a multiple of the one before it, as in '
             "[5, 10, 20] or ['month', 'year']."

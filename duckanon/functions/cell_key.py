@@ -55,7 +55,7 @@ class CellKeyTable(Request):
     def query(self) -> str:
         return listed("_dk_cell_key_table", self)
 
-    def made(self) -> PTable:
+    def to_ptable(self) -> PTable:
         """The perturbation table of largest entropy. Raises InvalidInput where there is none."""
         from duckanon.engines.suppression.cell_key import maximum_entropy
 
@@ -84,16 +84,16 @@ class CellKey(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        own = {name: value for name in DEFAULTS if (value := asked.pop(name)) is not None}
-        _apart(asked)
+        checked = cls.checked(arguments)
+        own = {name: value for name in DEFAULTS if (value := checked.pop(name)) is not None}
+        _apart(checked)
         for name in own:
-            if asked["ptable"] is not None:
+            if checked["ptable"] is not None:
                 raise InvalidInput(f"{name} makes a perturbation table, and ptable is one: leave one of them out.")
-        if asked["value"] is None and (asked["digits"] or asked["magnitude"] is not None):
+        if checked["value"] is None and (checked["digits"] or checked["magnitude"] is not None):
             raise InvalidInput("digits and magnitude are of a column to sum: name it, as in value := 'turnover'.")
-        asked["magnitude"] = magnitude_of(asked["magnitude"])
-        return cls(**asked, parameters=CellKeyTable(**(DEFAULTS | own)))
+        checked["magnitude"] = magnitude_of(checked["magnitude"])
+        return cls(**checked, parameters=CellKeyTable(**(DEFAULTS | own)))
 
     @property
     def categories(self) -> list[str]:
@@ -102,7 +102,7 @@ class CellKey(Request):
     @property
     def named(self) -> list[str]:
         """All columns of the table that the call names."""
-        return [*self.categories, self.key, *(text for text in (self.value, self.weight) if text)]
+        return [*self.categories, self.key, *(column for column in (self.value, self.weight) if column)]
 
     def query(self) -> str:
         own = [f"c{i}" for i in range(1, len(self.categories) + 1)]
@@ -122,7 +122,7 @@ class CellKey(Request):
             measures=self._measures,
             shown=self._shown(cell_levels=levels),
             valued=self._valued,
-            given=self._given,
+            given=self._ptable_rows,
             answer=call("_dk_cell_key", request=self.literal, given="given"),
             released="".join(released),
             order=ascending([*levels, *own]) or "n",
@@ -141,48 +141,50 @@ class CellKey(Request):
     @property
     def _levels(self) -> str:
         """By how many columns a cell is identified, of rows and of columns."""
-        texts = (" + ".join(["0::BIGINT", *(f"(1 - GROUPING({one}))" for one in side)]) for side in self._sides)
-        return "".join(f"{level} AS {name}, " for level, name in zip(texts, LEVELS, strict=True))
+        sums = (" + ".join(["0::BIGINT", *(f"(1 - GROUPING({column}))" for column in side)]) for side in self._sides)
+        return "".join(f"{level} AS {name}, " for level, name in zip(sums, LEVELS, strict=True))
 
     def _flaws(self, record: str) -> str:
         flaws = [(f"{record} IS NULL OR NOT ({record} >= 0 AND {record} < 1)", key_flaw(self.key))]
         if self.weight is not None:
             weight = _decimal(self.weight, _WEIGHT)
-            said = f'Column "{self.weight}" holds a weight that is NULL, below 0 or too large: correct it.'
-            flaws.append((f"{weight} IS NULL OR {weight} < 0", said))
+            sentence = f'Column "{self.weight}" holds a weight that is NULL, below 0 or too large: correct it.'
+            flaws.append((f"{weight} IS NULL OR {weight} < 0", sentence))
         if self.value is not None:
-            value = _decimal(self.value, self.digits)
-            exact = f"{value} = TRY_CAST({identifier(self.value)} AS DOUBLE)"
-            said = (
+            amount = _decimal(self.value, self.digits)
+            exact = f"{amount} = TRY_CAST({identifier(self.value)} AS DOUBLE)"
+            sentence = (
                 f'Column "{self.value}" holds NULL, a negative number, too large a one, or one with more than '
                 f"{self.digits} decimals: correct it, or choose larger digits."
             )
-            flaws.append((f"{value} IS NULL OR {value} < 0 OR NOT {exact}", said))
-        cases = " ".join(f"WHEN {test} THEN {literal(text)}" for test, text in flaws)
+            flaws.append((f"{amount} IS NULL OR {amount} < 0 OR NOT {exact}", sentence))
+        cases = " ".join(f"WHEN {test} THEN {literal(sentence)}" for test, sentence in flaws)
         return f"system.main.max(CASE {cases} END)"
 
     @property
     def _measures(self) -> str:
         """What is added up of a cell, beside its records: weights, and the sum with its largest contribution."""
         weight = "1" if self.weight is None else _decimal(self.weight, _WEIGHT)
-        text = f", system.main.sum({weight}) AS weights"
+        measures = f", system.main.sum({weight}) AS weights"
         if self.value is None:
-            return text
+            return measures
         amount = f"{weight} * {_decimal(self.value, self.digits)}"
         cell = looked_up(key_sql(self.key)[1], fold(self.value))
-        return f"{text}, system.main.sum({amount}) AS amount, system.main.max({amount}) AS largest, {cell} AS sum_key"
+        return (
+            f"{measures}, system.main.sum({amount}) AS amount, system.main.max({amount}) AS largest, {cell} AS sum_key"
+        )
 
     def _shown(self, cell_levels: list[str]) -> str:
         count = "_dk_counted.records + _dk_ptable.v"
         if self.weight is not None:
             mean = "CAST(weights AS DOUBLE) / _dk_counted.records"
             count = f"CAST(system.main.round(({count}) * {mean}) AS BIGINT)"
-        texts = [*cell_levels, f"{count} AS n"]
+        columns = [*cell_levels, f"{count} AS n"]
         if self.value is not None:
             kind = f"DECIMAL(38, {self.digits})"
             change = f"CAST(largest AS DOUBLE) * {self.magnitude!r} * _dk_of_sums.v / _dk_of_sums.most"
-            texts.append(f"CAST(amount AS {kind}) + CAST({change} AS {kind}) AS {identifier('value')}")
-        return ", ".join(texts)
+            columns.append(f"CAST(amount AS {kind}) + CAST({change} AS {kind}) AS {identifier('value')}")
+        return ", ".join(columns)
 
     @property
     def _valued(self) -> str:
@@ -202,7 +204,7 @@ class CellKey(Request):
         return f"(SELECT system.main.list(column_name) FROM ({described}))"
 
     @property
-    def _given(self) -> str:
+    def _ptable_rows(self) -> str:
         if self.ptable is None:
             return "NULL"
         source = f"system.main.query_table({literal(self.ptable)})"
@@ -235,7 +237,7 @@ def perturbed_by(key: str | None, arguments: Mapping[str, Any]) -> Perturbation 
             )
         return None
     table = CellKeyTable(**(DEFAULTS | own))
-    table.made()
+    table.to_ptable()
     return Perturbation(key, table.max_deviation, float(table.variance), table.threshold)
 
 
@@ -244,7 +246,7 @@ def ptable_of(perturbation: Perturbation) -> PTable:
     table = CellKeyTable(
         max_deviation=perturbation.max_deviation, variance=perturbation.variance, threshold=perturbation.threshold
     )
-    return table.made()
+    return table.to_ptable()
 
 
 def key_sql(column: str) -> tuple[str, str]:
@@ -269,17 +271,21 @@ def _decimal(column: str, digits: int) -> str:
     return f"TRY_CAST({identifier(column)} AS DECIMAL(18, {digits}))"
 
 
-def _apart(asked: Mapping[str, Any]) -> None:
+def _apart(checked: Mapping[str, Any]) -> None:
     """Check that no column has two roles."""
-    by = {fold(name) for name in asked["by"]}
-    if fold(asked["key"]) in {*by, *map(fold, asked["cols"])}:
-        raise InvalidInput(f'Column "{asked["key"]}" is both key and in by: nobody must see record keys.')
-    for name in asked["cols"]:
+    by = {fold(name) for name in checked["by"]}
+    if fold(checked["key"]) in {*by, *map(fold, checked["cols"])}:
+        raise InvalidInput(f'Column "{checked["key"]}" is both key and in by: nobody must see record keys.')
+    for name in checked["cols"]:
         if fold(name) in by:
             raise InvalidInput(f'Column "{name}" is in both by and cols: name it in one of them.')
     for role in ("value", "weight"):
-        if asked[role] is not None and fold(asked[role]) in {*by, *map(fold, asked["cols"]), fold(asked["key"])}:
-            raise InvalidInput(f'Column "{asked[role]}" has another role than {role}, too: name it in one of them.')
+        if checked[role] is not None and fold(checked[role]) in {
+            *by,
+            *map(fold, checked["cols"]),
+            fold(checked["key"]),
+        }:
+            raise InvalidInput(f'Column "{checked[role]}" has another role than {role}, too: name it in one of them.')
 
 
 def _check(request: CellKey, names: list[str], types: list[str], ptable: list[str] | None) -> None:
@@ -291,10 +297,10 @@ def _check(request: CellKey, names: list[str], types: list[str], ptable: list[st
             table.number(getattr(request, role), role, "DECIMAL")
     table.apart(request.categories, ["n", *(LEVELS if request.totals else []), *(["value"] if request.value else [])])
     if request.ptable is not None:
-        given = Table(request.ptable, ptable or [], [""] * len(ptable or []))
-        given.has(["i", "p"])
-        if not given.holds("v") and not given.holds("j"):
-            given.has(["v"])
+        source = Table(request.ptable, ptable or [], [""] * len(ptable or []))
+        source.has(["i", "p"])
+        if not source.holds("v") and not source.holds("j"):
+            source.has(["v"])
 
 
 # --- the engine's calls -----------------------------------------------------------------------------------------------
@@ -302,18 +308,18 @@ def _check(request: CellKey, names: list[str], types: list[str], ptable: list[st
 
 def _ptable(request: CellKey, given: pa.Scalar) -> pa.Array:
     """The perturbation table with the keys of each change, from the first one to the one beyond the last."""
-    table = request.parameters.made() if request.ptable is None else _read(given)
-    values = []
+    table = request.parameters.to_ptable() if request.ptable is None else _read(given)
+    lines = []
     for i, v, weight, beyond in _changes(table):
-        values.append({"i": i, "v": v, "first_key": beyond - weight, "beyond_key": beyond})
-    return rows(values, _PTABLE)
+        lines.append({"i": i, "v": v, "first_key": beyond - weight, "beyond_key": beyond})
+    return rows(lines, _PTABLE)
 
 
 def _table(request: CellKeyTable) -> pa.Array:
     from duckanon.engines.suppression.cell_key import KEYS
 
-    found = [{"i": i, "j": i + v, "v": v, "p": weight / KEYS} for i, v, weight, _ in _changes(request.made())]
-    return rows(found, columns_of("cell_key_table"))
+    lines = [{"i": i, "j": i + v, "v": v, "p": weight / KEYS} for i, v, weight, _ in _changes(request.to_ptable())]
+    return rows(lines, columns_of("cell_key_table"))
 
 
 def _changes(table: PTable) -> Iterator[tuple[int, int, int, int]]:
@@ -330,17 +336,17 @@ def _read(given: pa.Scalar) -> PTable:
     """The caller's perturbation table. Raises InvalidInput if it is not one."""
     from duckanon.engines.suppression.cell_key import PTable
 
-    told: Any = given.values if given.is_valid else None
-    if told is None or len(told) > _MOST_ROWS or any(told.field(name).null_count for name in ("i", "v", "p")):
+    lines: Any = given.values if given.is_valid else None
+    if lines is None or len(lines) > _MOST_ROWS or any(lines.field(name).null_count for name in ("i", "v", "p")):
         raise InvalidInput(
             "A ptable has whole numbers i, and v or j, and probabilities p: fill it, and leave out NULL."
         )
-    i, v = (told.field(name).to_numpy() for name in ("i", "v"))
+    i, v = (lines.field(name).to_numpy() for name in ("i", "v"))
     most = int(np.abs(v).max())
     if i.min() < 0 or (int(i.max()) + 1) * (2 * most + 1) > _MOST_ROWS:
         raise InvalidInput("A ptable has a row for each count from 0 on and each change: its numbers are too large.")
     if len(np.unique(i * (2 * most + 1) + v + most)) < len(i):
         raise InvalidInput("A ptable has each count and change once: leave out what is there twice.")
     probabilities = np.zeros((int(i.max()) + 1, 2 * most + 1))
-    probabilities[i, v + most] = told.field("p").to_numpy()
+    probabilities[i, v + most] = lines.field("p").to_numpy()
     return PTable.of(probabilities)

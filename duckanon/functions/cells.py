@@ -69,22 +69,22 @@ class Cells(Request):
     @classmethod
     def roles(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, checked against each other: a column of the table has one role."""
-        asked = cls.checked(arguments)
-        both = {fold(name) for name in asked["rows"]}
-        for name in asked["cols"]:
+        checked = cls.checked(arguments)
+        both = {fold(name) for name in checked["rows"]}
+        for name in checked["cols"]:
             if fold(name) in both:
                 raise InvalidInput(f'Column "{name}" is in both rows and cols: name it in one of them.')
-        check_count(asked.get("count"), [*asked["rows"], *asked["cols"]])
-        return asked
+        check_count(checked.get("count"), [*checked["rows"], *checked["cols"]])
+        return checked
 
     def place(self, row: int) -> str:
         """How an error names a row, by its number from 0, without a value."""
         return f"row {row + 1} in the order of {', '.join(map(identifier, self.rows))}"
 
 
-def check_count(count: str | None, taken: Sequence[str]) -> None:
+def check_count(count: str | None, others: Sequence[str]) -> None:
     """Check that a column of counts, if there is one, has no other role."""
-    if count is not None and fold(count) in {fold(name) for name in taken}:
+    if count is not None and fold(count) in {fold(name) for name in others}:
         raise InvalidInput(f'Column "{count}" is both count and in rows or cols: counts are no categories.')
 
 
@@ -92,22 +92,22 @@ def counting(count: str | None) -> tuple[str, str]:
     """A cell's number of records and what may be wrong with it, as aggregates."""
     if count is None:
         return "system.main.count(*)", "NULL::VARCHAR"
-    value = identifier(count)
-    whole = f"TRY_CAST({value} AS HUGEINT)"
+    column = identifier(count)
+    whole = f"TRY_CAST({column} AS HUGEINT)"
     # Doubles are compared as doubles: as decimals they would change their last digits.
     fractional = (
-        f"CASE WHEN system.main.typeof({value}) IN ('DOUBLE', 'FLOAT') "
-        f"THEN TRY_CAST({value} AS DOUBLE) <> TRY_CAST({whole} AS DOUBLE) "
-        f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) <> TRY_CAST({whole} AS DECIMAL(38, 18)) END"
+        f"CASE WHEN system.main.typeof({column}) IN ('DOUBLE', 'FLOAT') "
+        f"THEN TRY_CAST({column} AS DOUBLE) <> TRY_CAST({whole} AS DOUBLE) "
+        f"ELSE TRY_CAST({column} AS DECIMAL(38, 18)) <> TRY_CAST({whole} AS DECIMAL(38, 18)) END"
     )
     flaws = [
-        (f"{value} IS NULL", "holds NULL: replace it by 0, or leave those rows out"),
+        (f"{column} IS NULL", "holds NULL: replace it by 0, or leave those rows out"),
         (f"{whole} IS NULL OR {fractional}", "holds a number that is not whole: counts are whole numbers"),
         (f"{whole} < 0", "holds a negative count: counts are zero or more"),
         (f"{whole} > {10**18}", "holds a count above 10^18, which is more than cell bounds are made for"),
     ]
-    said = f'Column "{count}" '
-    cases = " ".join(f"WHEN {test} THEN {literal(said + text + '.')}" for test, text in flaws)
+    subject = f'Column "{count}" '
+    cases = " ".join(f"WHEN {test} THEN {literal(subject + flaw + '.')}" for test, flaw in flaws)
     total = f"coalesce(system.main.sum({whole}), 0)"
     large = literal("The counts add up to more than 10^18, which is more than cell bounds are made for.")
     return total, f"coalesce(system.main.max(CASE {cases} END), CASE WHEN {total} > {10**18} THEN {large} END)"
@@ -280,14 +280,14 @@ def _cells(places: pa.Scalar, counts: pa.Scalar) -> tuple[Any, Any]:
     return place[order], integers(counts.values)[order]
 
 
-def _whole(text: str | None, argument: str) -> int | None:
+def _whole(written: str | None, argument: str) -> int | None:
     """A bound of a fact, as SQL writes it."""
-    if text is None:
+    if written is None:
         return None
-    value = Decimal(text)
-    if not value.is_finite() or value != value.to_integral_value():
+    number = Decimal(written)
+    if not number.is_finite() or number != number.to_integral_value():
         raise InvalidInput(f'Column "{argument}" of known holds a number that is not whole: counts are whole.')
-    return int(value)
+    return int(number)
 
 
 def _audit(request: Cells, places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar) -> pa.Array:

@@ -33,19 +33,19 @@ class Centroids:
     @classmethod
     def read(cls, steps: object, dominance: Fraction | None, qi: Sequence[str], sets: Sequence[str]) -> Centroids:
         """Those of a call. sets: quasi-identifiers that are categories. Raises InvalidInput."""
-        found, own = list[Step](), {fold(name): name for name in qi}
-        for name, value in pairs_of(steps, f"steps must give a step by name, {_EXAMPLE}."):
+        own_steps, own = list[Step](), {fold(name): name for name in qi}
+        for name, step in pairs_of(steps, f"steps must give a step by name, {_EXAMPLE}."):
             if fold(name) not in own:
                 raise InvalidInput(f'steps names "{name}", which is not in qi: means are released of these alone.')
             if fold(name) in {fold(name) for name in sets}:
                 raise InvalidInput(f'Column "{name}" is in both categorical and steps: name it in one of them.')
-            width = width_of(value)
+            width = width_of(step)
             if width is None:
                 raise InvalidInput(
                     f'The step of "{name}" must be a number above zero with at most 9 decimals, {_EXAMPLE}.'
                 )
-            found.append(Step(own[fold(name)], width))
-        return cls(tuple(found), dominance)
+            own_steps.append(Step(own[fold(name)], width))
+        return cls(tuple(own_steps), dominance)
 
     def check(self, table: Table, qi: Sequence[str], sets: Sequence[str]) -> None:
         """Check that numbers, and they alone, have a step. Raises InvalidInput."""
@@ -64,17 +64,17 @@ class Centroids:
     def cells(self, qi: Sequence[str], sets: Sequence[str]) -> list[Cell]:
         """What is released of each quasi-identifier."""
         stepped, categories = {step.name: step for step in self.steps}, {fold(name) for name in sets}
-        found: list[Cell] = []
+        cells: list[Cell] = []
         for name in qi:
             if name in stepped:
-                found.append(MeanCell(stepped[name]))
+                cells.append(MeanCell(stepped[name]))
             elif fold(name) in categories:
-                found.append(ModeCell(name))
+                cells.append(ModeCell(name))
             else:
-                found.append(MedianCell(name))
+                cells.append(MedianCell(name))
         if self.dominance is not None:
-            found.append(FlagCell(self.steps, self.dominance))
-        return found
+            cells.append(FlagCell(self.steps, self.dominance))
+        return cells
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Step:
     @property
     def parts(self) -> str:
         """SQL: a row's value in whole thousandths of a step; NULL for NULL, and where it is too far from zero."""
-        value = f"TRY_CAST({ROW}.{identifier(self.name)} AS DOUBLE) / {self.written} * {_PARTS}"
-        return f"CASE WHEN system.main.abs({value}) < {_MOST} THEN CAST(system.main.round({value}) AS HUGEINT) END"
+        scaled = f"TRY_CAST({ROW}.{identifier(self.name)} AS DOUBLE) / {self.written} * {_PARTS}"
+        return f"CASE WHEN system.main.abs({scaled}) < {_MOST} THEN CAST(system.main.round({scaled}) AS HUGEINT) END"
 
     def dominated(self, share: str) -> str:
         """SQL: whether one value of a class is more than this share of the sum of all, signs left aside."""
@@ -118,22 +118,22 @@ class MeanCell(_Centroid):
         return [f"{self.step.name}_mean"]
 
     def aggregate(self) -> str:
-        parts, value = self.step.parts, f"{ROW}.{identifier(self.step.name)}"
+        parts, column = self.step.parts, f"{ROW}.{identifier(self.step.name)}"
         steps = f"CAST(system.main.round(system.main.sum({parts}) / ({_PARTS} * system.main.count(*))) AS BIGINT)"
         return (
             f"CASE WHEN system.main.count({parts}) = system.main.count(*) THEN {steps} * {self.step.written} "
-            f"WHEN system.main.count({value}) = system.main.count(*) THEN {self._too_far} END "
+            f"WHEN system.main.count({column}) = system.main.count(*) THEN {self._too_far} END "
             f"AS {identifier(self.names[0])}"
         )
 
     @property
     def _too_far(self) -> str:
         """SQL: the error where a value is too large for its step."""
-        said = (
+        sentence = (
             f'Column "{self.step.name}" holds a value of more than a million million steps: give it a larger step, or '
             "leave that record out."
         )
-        return f"system.main.error({literal(said)})"
+        return f"system.main.error({literal(sentence)})"
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ class MedianCell(_Centroid):
         return [f"{self.name}_median"]
 
     def aggregate(self) -> str:
-        value = f"{ROW}.{identifier(self.name)}"
-        ordered = f"system.main.list_sort(system.main.list({value}))"
-        middle = f"({ordered})[(system.main.count({value}) + 1) // 2]"
-        return f"{where_all(value, middle)} AS {identifier(self.names[0])}"
+        column = f"{ROW}.{identifier(self.name)}"
+        ordered = f"system.main.list_sort(system.main.list({column}))"
+        middle = f"({ordered})[(system.main.count({column}) + 1) // 2]"
+        return f"{where_all(column, middle)} AS {identifier(self.names[0])}"
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,12 @@ class ModeCell(_Centroid):
         return [f"{self.name}_mode"]
 
     def aggregate(self) -> str:
-        value = f"{ROW}.{identifier(self.name)}"
+        column = f"{ROW}.{identifier(self.name)}"
         # (As aggregates, `mode` and `histogram` would ask for the label of each row once more.)
         ranked = f"{{'rarer': -CAST({ITEM}.value AS BIGINT), 'bytes': {as_bytes(f'{ITEM}.key')}, 'own': {ITEM}.key}}"
-        counted = f"system.main.map_entries(system.main.list_aggregate(system.main.list({value}), 'histogram'))"
+        counted = f"system.main.map_entries(system.main.list_aggregate(system.main.list({column}), 'histogram'))"
         commonest = f"system.main.list_sort(system.main.list_transform({counted}, lambda {ITEM}: {ranked}))[1].own"
-        return f"{where_all(value, commonest)} AS {identifier(self.names[0])}"
+        return f"{where_all(column, commonest)} AS {identifier(self.names[0])}"
 
 
 @dataclass(frozen=True)
@@ -185,5 +185,5 @@ class FlagCell(_Centroid):
 
     def aggregate(self) -> str:
         share = f"{Decimal(self.share.numerator) / Decimal(self.share.denominator):f}"
-        each = ", ".join(f"CASE WHEN {one.dominated(share)} THEN {literal(one.name)} END" for one in self.steps)
-        return f"system.main.list_filter([{each}], lambda {ITEM}: {ITEM} IS NOT NULL) AS {self.names[0]}"
+        columns = ", ".join(f"CASE WHEN {step.dominated(share)} THEN {literal(step.name)} END" for step in self.steps)
+        return f"system.main.list_filter([{columns}], lambda {ITEM}: {ITEM} IS NOT NULL) AS {self.names[0]}"

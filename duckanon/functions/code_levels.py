@@ -35,9 +35,9 @@ def levels_of_codes(
 
     name: what a level is called.
     """
-    found = tree(column, [{"code": code, "parent": parent} for code, parent in codes], list(used))
+    above = tree(column, [{"code": code, "parent": parent} for code, parent in codes], list(used))
     chains: dict[str, list[str | None]] = {}
-    for below, label in zip(found["below"], found["label"], strict=True):
+    for below, label in zip(above["below"], above["label"], strict=True):
         chains.setdefault(below, []).append(label)
     deepest = max((len(chain) for chain in chains.values()), default=1) - 1
     if not deepest:

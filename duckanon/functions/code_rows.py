@@ -27,16 +27,20 @@ def with_levels(keys: Sequence[str], rows: Sequence[Row], codes: Mapping[str, Co
 
     keys: the columns of an answer of suppress, in its order. Raises InvalidInput where the codes lie elsewhere.
     """
-    made: dict[str, Leveled] = {}
+    leveled_of: dict[str, Leveled] = {}
     for at, name in enumerate(keys):
         if fold(name) in codes:
             lines = codes[fold(name)]
             shown = {row.values[at] for row in rows} - {None} - {parent for _, parent in lines}
-            made[fold(name)] = levels_of_codes(name, lines, sorted(shown))
-    columns = [text for name in keys for text in (made[fold(name)].names if fold(name) in made else (name,))]
+            leveled_of[fold(name)] = levels_of_codes(name, lines, sorted(shown))
+    columns = [
+        column_name
+        for name in keys
+        for column_name in (leveled_of[fold(name)].names if fold(name) in leveled_of else (name,))
+    ]
     form = form_of(list(dict.fromkeys(row.levels for row in rows)), columns, in_answer=True)
     names = list(keys)
-    for column, leveled in made.items():
+    for column, leveled in leveled_of.items():
         list_of = next(
             lists[0]
             for lists, dimension in zip(form.lists, form.dimensions, strict=True)
@@ -53,12 +57,12 @@ def _leveled(rows: Sequence[Row], at: int, list_of: int, leveled: Leveled) -> li
     nodes: dict[tuple[Any, int | None], list[tuple[int, tuple[str | None, ...]]]] = {}
     for label, level, here, labels in leveled.nodes:
         nodes.setdefault((label, level), []).append((here, labels))
-    found = []
+    leveled_rows = []
     for row in rows:
         key = (row.values[at], row.levels[list_of])
         if key not in nodes:
             raise InvalidInput("A code is not on the level where its hierarchy has it: write the file as it was made.")
         for here, labels in nodes[key]:
-            values = (*row.values[:at], *labels, *row.values[at + 1 :])
-            found.append(Row(values, (*row.levels[:list_of], here, *row.levels[list_of + 1 :]), row.number))
-    return found
+            row_values = (*row.values[:at], *labels, *row.values[at + 1 :])
+            leveled_rows.append(Row(row_values, (*row.levels[:list_of], here, *row.levels[list_of + 1 :]), row.number))
+    return leveled_rows

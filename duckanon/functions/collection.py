@@ -69,13 +69,13 @@ class Collection:
             self._waiting += len(rows)
             if self._waiting < _ROWS:
                 return
-            mine = self._taken()
-        self._encode(mine)
+            vectors = self._drain()
+        self._encode(vectors)
 
-    def _taken(self) -> list[tuple[Any, Any, Any]]:
+    def _drain(self) -> list[tuple[Any, Any, Any]]:
         """The vectors that are not encoded yet; they are from now on the caller's."""
-        mine, self._vectors, self._waiting = self._vectors, [], 0
-        return mine
+        vectors, self._vectors, self._waiting = self._vectors, [], 0
+        return vectors
 
     def _encode(self, vectors: Sequence[tuple[Any, Any, Any]]) -> None:
         rows, content, columns = (_whole(parts) for parts in zip(*vectors, strict=True))
@@ -92,14 +92,14 @@ class Collection:
     def close(self) -> None:
         """Say that all rows have been handed over."""
         if self._vectors:
-            self._encode(self._taken())
+            self._encode(self._drain())
 
     def content(self) -> npt.NDArray[np.uint64]:
         """The hash of each row's content, in the order of the rows' numbers."""
-        values = np.empty(sum(len(part.rows) for part in self._parts), np.uint64)
+        hashes = np.empty(sum(len(part.rows) for part in self._parts), np.uint64)
         for part in self._parts:
-            values[part.rows] = part.content
-        return values
+            hashes[part.rows] = part.content
+        return hashes
 
     def attributes(
         self,
@@ -119,10 +119,10 @@ class Collection:
         columns are asked for no more, so that each is let go when it is joined.
         """
 
-        def one(asked: tuple[str, float]) -> Attribute:
-            attribute = whole(*asked)
+        def attribute_of(column: tuple[str, float]) -> Attribute:
+            attribute = whole(*column)
             for part in self._parts if last else ():
-                del part.columns[asked[0]]
+                del part.columns[column[0]]
             return attribute
 
         def whole(name: str, weight: float) -> Attribute:
@@ -143,26 +143,26 @@ class Collection:
                 return banded_attribute(name, *self.places(name), weight)
             return self._attribute(name, fold(name) in categorical, weight)
 
-        return spread(one, zip(names, weights, strict=True), threads)
+        return spread(attribute_of, zip(names, weights, strict=True), threads)
 
     def sensitive(self, names: Sequence[str], threads: int, *, null_is_value: bool) -> list[Sensitive]:
         """Sensitive columns as the engine takes them."""
 
-        def one(name: str) -> Sensitive:
+        def sensitive_column(name: str) -> Sensitive:
             kind = self._kinds[name]
             return sensitive(self._attribute(name, not is_ordered(kind), 1.0), kind, null_is_value=null_is_value)
 
-        return spread(one, names, threads)
+        return spread(sensitive_column, names, threads)
 
     def places(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """A column of whole numbers, and where it is NULL, in the order of the rows' numbers."""
         n = sum(len(part.rows) for part in self._parts)
-        values, null = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        numbers, null = np.zeros(n, np.int64), np.zeros(n, np.bool_)
         for part in self._parts:
             column = part.columns[name]
-            values[part.rows] = np.append(column.values.to_numpy().astype(np.int64), 0)[column.codes]
+            numbers[part.rows] = np.append(column.values.to_numpy().astype(np.int64), 0)[column.codes]
             null[part.rows] = column.codes == len(column.values)
-        return values, null
+        return numbers, null
 
     def values(self, name: str) -> npt.NDArray[np.int32]:
         """A column as a number for each distinct value, NULL the last, in the order of the rows' numbers."""
@@ -174,11 +174,17 @@ class Collection:
 
     def _attribute(self, name: str, categorical: bool, weight: float) -> Attribute:
         chunks = [part.columns[name] for part in self._parts]
-        joined = join(name, self._kinds[name], [one.values for one in chunks], categorical=categorical, weight=weight)
-        n = sum(len(one.codes) for one in chunks)
+        joined = join(
+            name,
+            self._kinds[name],
+            [part_column.values for part_column in chunks],
+            categorical=categorical,
+            weight=weight,
+        )
+        n = sum(len(part_column.codes) for part_column in chunks)
         codes = np.empty(n, np.min_scalar_type(joined.attribute.distinct))
-        for part, one, ranks in zip(self._parts, chunks, joined.ranks, strict=True):
-            codes[part.rows] = ranks[one.codes]
+        for part, part_column, ranks in zip(self._parts, chunks, joined.ranks, strict=True):
+            codes[part.rows] = ranks[part_column.codes]
         return replace(joined.attribute, codes=codes)
 
     def let_go(self) -> None:
@@ -194,8 +200,8 @@ class Collection:
         """The labels of rows by their numbers."""
         with self._lock:
             self._asked += len(rows)
-        values: Labels = self._labels[rows - 1]
-        return values
+        labels: Labels = self._labels[rows - 1]
+        return labels
 
     def is_spent(self, scans: int) -> bool:
         """Whether so many scans of all rows, in any order or side by side, have asked for their labels."""
@@ -218,7 +224,7 @@ class Collections:
         """The handle of a new collection. hierarchies: of its columns that hold leaves."""
         now = monotonic()
         with self._lock:
-            for old in [handle for handle, one in self._held.items() if now - one.touched > _FORGOTTEN]:
+            for old in [handle for handle, collection in self._held.items() if now - collection.touched > _FORGOTTEN]:
                 del self._held[old]
             handle = next(self._handles)
             self._held[handle] = Collection(hierarchies or {})
@@ -226,11 +232,11 @@ class Collections:
 
     def __getitem__(self, handle: int) -> Collection:
         """Raises DuckanonError if it was forgotten."""
-        found = self._held.get(handle)
-        if found is None:
+        collection = self._held.get(handle)
+        if collection is None:
             raise DuckanonError("This statement stood still for more than an hour: run it again.")
-        found.touched = monotonic()
-        return found
+        collection.touched = monotonic()
+        return collection
 
     def drop(self, handle: int) -> None:
         """Forget a collection."""
@@ -239,15 +245,15 @@ class Collections:
     @contextmanager
     def work(self, handle: int) -> Iterator[Collection]:
         """A collection that holds all rows now. It is not forgotten meanwhile, but dropped if the work fails."""
-        mine = self[handle]
-        mine.touched = math.inf
+        collection = self[handle]
+        collection.touched = math.inf
         try:
-            mine.close()
-            yield mine
+            collection.close()
+            yield collection
         except BaseException:
             self.drop(handle)
             raise
-        mine.touched = monotonic()
+        collection.touched = monotonic()
 
 
 # Those of all statements of this process: functions of an instance are shared by its connections.
@@ -264,8 +270,8 @@ def collected(opened: str, columns: Iterable[str], instead: Mapping[str, str] | 
         f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
         "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE system.main.error(answer.problem) IS NULL)"
     )
-    values = {name: f"{ROW}.{identifier(name)}" for name in columns} | dict(instead or {})
-    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(values)}))"
+    fields = {name: f"{ROW}.{identifier(name)}" for name in columns} | dict(instead or {})
+    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(fields)}))"
 
 
 def register_collection(on: Instance) -> None:
@@ -281,9 +287,9 @@ def register_collection(on: Instance) -> None:
 
     def label(handles: Any, rows: Any, scans: Any) -> pa.Array:
         handle = handles[0].as_py()
-        mine = COLLECTIONS[handle]
-        labels = mine.labels(_whole([rows]).to_numpy())
-        if mine.is_spent(scans[0].as_py()):
+        collection = COLLECTIONS[handle]
+        labels = collection.labels(_whole([rows]).to_numpy())
+        if collection.is_spent(scans[0].as_py()):
             COLLECTIONS.drop(handle)
         return pa.array(labels)
 

@@ -46,11 +46,11 @@ class ConditionalBounds(Cells):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.roles(arguments)
-        if fold(asked["p"]) in {fold(name) for name in [*asked["rows"], *asked["cols"]]}:
-            column = asked["p"]
+        checked = cls.roles(arguments)
+        if fold(checked["p"]) in {fold(name) for name in [*checked["rows"], *checked["cols"]]}:
+            column = checked["p"]
             raise InvalidInput(f'Column "{column}" is both p and in rows or cols: proportions are no categories.')
-        return cls(**asked)
+        return cls(**checked)
 
     def query(self) -> str:
         cell = struct({"place": "place", "cell": "cell", "share": "CAST(share AS VARCHAR)"})
@@ -88,19 +88,19 @@ def _check(request: ConditionalBounds, names: list[str], types: list[str]) -> No
     table.apart(request.categories, _RELEASED)
 
 
-def as_written(text: str, problem: str = _UNREADABLE) -> Fraction:
+def as_written(written: str, problem: str = _UNREADABLE) -> Fraction:
     """The number as written. One with hundreds of digits, as '1e999999999' would have, is refused unwritten.
 
     problem: the sentence of InvalidInput for a text that is no number.
     """
     try:
-        above, slash, below = text.partition("/")
+        above, slash, below = written.partition("/")
         if slash:
             return Fraction(int(above), int(below))
-        value = Decimal(text)
-        if value and not -_LONGEST < value.adjusted() < _LONGEST:
+        decimal = Decimal(written)
+        if decimal and not -_LONGEST < decimal.adjusted() < _LONGEST:
             raise ValueError
-        return Fraction(value)
+        return Fraction(decimal)
     except (ValueError, ArithmeticError):
         raise InvalidInput(problem) from None
 
@@ -115,9 +115,9 @@ def _bounds(request: ConditionalBounds, cells: pa.Scalar, kind: pa.Scalar) -> pa
     number = integers(packed.field("cell"))
     order = np.argsort(number)
     place = integers(packed.field("place"))[order] - 1
-    texts = packed.field("share").take(pa.array(order)).to_pylist()
+    written_shares = packed.field("share").take(pa.array(order)).to_pylist()
     total, places, name = request.n, request.digits, request.place
-    shares = [as_written(text) for text in texts]
+    shares = [as_written(written_share) for written_share in written_shares]
     for row, share in zip(place.tolist(), shares, strict=True):
         if not 0 <= share <= 1:
             raise InvalidInput(f"A proportion of {name(row)} is not between 0 and 1: divide percentages by 100.")
@@ -128,12 +128,12 @@ def _bounds(request: ConditionalBounds, cells: pa.Scalar, kind: pa.Scalar) -> pa
                     "p is DOUBLE, which tells fractions apart only while n is below 94906266: "
                     "give proportions as text, as in '3/7', or as DECIMAL."
                 )
-            shares = [from_double(float(text), total) for text in texts]
+            shares = [from_double(float(written_share), total) for written_share in written_shares]
         cell_bounds = exact_bounds(place, shares, total, name)
     else:
         scaled = [share * 10**places for share in shares]
-        if any(one.denominator != 1 for one in scaled):
+        if any(digits_moved.denominator != 1 for digits_moved in scaled):
             raise InvalidInput(f"A proportion has more than {places} digits: correct digits, or round the proportions.")
-        published = np.array([int(value) for value in scaled], dtype=np.int64)
+        published = np.array([int(number) for number in scaled], dtype=np.int64)
         cell_bounds = rounded_bounds(place, published, places, total, request.ties, name)
     return lists(_FOUND, (number[order], cell_bounds.lower, cell_bounds.upper, cell_bounds.feasible))

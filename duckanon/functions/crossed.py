@@ -33,7 +33,7 @@ class Crossed:
     @property
     def columns(self) -> list[str]:
         """Its columns, each once."""
-        return list({fold(name): name for texts in self.lists for name in texts}.values())
+        return list({fold(name): name for hierarchy in self.lists for name in hierarchy}.values())
 
     def key(self, name: str) -> str:
         """Our name for one of its columns."""
@@ -65,10 +65,10 @@ class Crossed:
     def deepest(self, table: Sequence[str] | None) -> list[int]:
         """How many levels of each hierarchy a table has below the total. table: its columns; None has everything."""
         if table is None:
-            return [len(texts) for texts in self.lists]
+            return [len(hierarchy) for hierarchy in self.lists]
         named, numbers = {fold(name) for name in table}, [0] * len(self.lists)
-        for at, one in enumerate(self.lists):
-            numbers[at] = max((i for i, name in enumerate(one, 1) if fold(name) in named), default=0)
+        for at, hierarchy in enumerate(self.lists):
+            numbers[at] = max((i for i, name in enumerate(hierarchy, 1) if fold(name) in named), default=0)
         return numbers
 
     def defined(self, request: str, tables: Sequence[Sequence[str] | None]) -> str:
@@ -104,9 +104,9 @@ class Crossed:
         The total and the leaves belong to the first list, and come in the order of a table: totals before their parts.
         """
         nodes = [
-            (at, level, texts[:level] if level < len(texts) else self.columns)
-            for at, texts in enumerate(self.lists)
-            for level in range(1 if at else 0, len(texts) + 1)
+            (at, level, hierarchy[:level] if level < len(hierarchy) else self.columns)
+            for at, hierarchy in enumerate(self.lists)
+            for level in range(1 if at else 0, len(hierarchy) + 1)
         ]
         union = " UNION ALL ".join(self._node(*node) for node in nodes)
         first = [f"l0 >= {i} ASC, {self.key(name)} ASC NULLS LAST" for i, name in enumerate(self.lists[0], 1)]
@@ -121,8 +121,8 @@ class Crossed:
         leaf = level == len(self.lists[at])
         shown = {self.key(name) for name in columns}
         levels = [
-            str(level) if i == at else "0" if not level else str(len(texts)) if leaf else "NULL"
-            for i, texts in enumerate(self.lists)
+            str(level) if i == at else "0" if not level else str(len(hierarchy)) if leaf else "NULL"
+            for i, hierarchy in enumerate(self.lists)
         ]
         return (
             f"SELECT leaf, {at} AS list, {level} AS level, {0 if leaf else at} AS place, "
@@ -140,7 +140,7 @@ class Crossed:
             f"(FROM {query_table(self.codes or '')} UNION ALL BY NAME "
             f"SELECT {absent(_OF_CODES, own=False)} WHERE false))"
         )
-        made = call(
+        tree_call = call(
             "_dk_suppress_codes",
             request=request,
             place=str(d),
@@ -149,7 +149,7 @@ class Crossed:
         )
         fields = ", ".join(f"unnest(answer.found.{name}) AS {name}" for name in ("below", "node", "level", "label"))
         return (
-            f"_dk_tree_{d} AS MATERIALIZED (SELECT {made} AS answer),\n"
+            f"_dk_tree_{d} AS MATERIALIZED (SELECT {tree_call} AS answer),\n"
             f"_dk_up_{d} AS MATERIALIZED (SELECT leaf, 0 AS list, level, level AS l0, label AS {code}, node "
             f"FROM (SELECT {fields} FROM _dk_tree_{d} WHERE system.main.error(answer.problem) IS NULL) "
             f"JOIN _dk_leaves_{d} ON {code} = below)"
@@ -163,17 +163,17 @@ def check_codes(crossed: Crossed, columns: Table) -> None:
 
 def read(lists: Sequence[Sequence[str]], codes: Mapping[str, str]) -> tuple[Crossed, ...]:
     """The dimensions of lists of columns, in their order. codes: tables of codes by column, in lower case."""
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for texts in lists:
-        if texts:
-            found.setdefault(fold(texts[-1]), []).append(tuple(texts))
-    made = tuple(Crossed(i, tuple(own), codes.get(last)) for i, (last, own) in enumerate(found.items()))
+    by_leaf: dict[str, list[tuple[str, ...]]] = {}
+    for hierarchy in lists:
+        if hierarchy:
+            by_leaf.setdefault(fold(hierarchy[-1]), []).append(tuple(hierarchy))
+    crossed = tuple(Crossed(i, tuple(own), codes.get(last)) for i, (last, own) in enumerate(by_leaf.items()))
     for name in codes:
-        if not any([fold(column) for column in dimension.columns] == [name] for dimension in made):
+        if not any([fold(column) for column in dimension.columns] == [name] for dimension in crossed):
             raise InvalidInput(
                 f'hierarchies names "{name}", which is no dimension of its own: name it alone in rows, cols or by.'
             )
-    return made
+    return crossed
 
 
 def read_codes(value: object) -> dict[str, str]:
@@ -187,18 +187,18 @@ def read_codes(value: object) -> dict[str, str]:
     return {fold(name): str(table) for name, table in pairs}
 
 
-def read_lists(given: object, argument: str) -> tuple[tuple[str, ...], ...]:
+def read_lists(lists: object, argument: str) -> tuple[tuple[str, ...], ...]:
     """Lists of columns."""
-    if given is None:
+    if lists is None:
         return ()
-    if not isinstance(given, list) or not given:
+    if not isinstance(lists, list) or not lists:
         raise InvalidInput(f"{argument} must be lists of columns, {_TABLES}.")
-    return tuple(tuple(arguments.names(value, argument, empty=False)) for value in given)
+    return tuple(tuple(arguments.names(columns, argument, empty=False)) for columns in lists)
 
 
 def check_tables(tables: Sequence[Sequence[str]], crossed: Sequence[Crossed]) -> None:
     """Check that tables are made of columns of the dimensions."""
-    known = {fold(name) for one in crossed for name in one.columns}
+    known = {fold(name) for dimension in crossed for name in dimension.columns}
     for name in (name for table in tables for name in table):
         if fold(name) not in known:
             raise InvalidInput(f'tables names "{name}", which is in no dimension: name it in rows, cols or by too.')
@@ -229,28 +229,28 @@ def tree(column: str, codes: Sequence[Mapping[str, Any]], used: Sequence[str | N
             )
     chains = {code: _above(column, code, parents) for code in used if code is not None}
     several = len(parts.get(None, [])) > 1
-    wanted = {text for chain in chains.values() for text in chain}
+    used_codes = {code for chain in chains.values() for code in chain}
     order: list[str | None] = [None] if several else []
     waiting = parts.get(None, [])[::-1]
     while waiting:
         code = waiting.pop()
-        if code in wanted:
+        if code in used_codes:
             order.append(code)
             waiting += parts.get(code, [])[::-1]
     number = {code: i for i, code in enumerate(order)}
-    found: dict[str, list[Any]] = {name: [] for name in ("below", "node", "level", "label")}
+    columns: dict[str, list[Any]] = {name: [] for name in ("below", "node", "level", "label")}
     for code, chain in chains.items():
         for level, label in enumerate([*([None] if several else []), *chain[::-1]]):
-            for name, value in zip(found, (code, number[label], level, label), strict=True):
-                found[name].append(value)
-    return found
+            for name, entry in zip(columns, (code, number[label], level, label), strict=True):
+                columns[name].append(entry)
+    return columns
 
 
 def _parents(column: str, codes: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
     """The code that each is a part of; None for the widest."""
     parents: dict[str, str | None] = {}
-    for one in codes:
-        code, parent = one["code"], one["parent"]
+    for line in codes:
+        code, parent = line["code"], line["parent"]
         if code is None:
             raise InvalidInput(f'The hierarchy of "{column}" has a line without a code: leave it out.')
         if parents.setdefault(code, parent) != parent:

@@ -79,18 +79,18 @@ class DpGroupSizes(Groups):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.roles(arguments)
-        if asked["regions"] is not None and not asked["hierarchy"]:
+        checked = cls.roles(arguments)
+        if checked["regions"] is not None and not checked["hierarchy"]:
             raise InvalidInput("regions is given without a hierarchy: name its columns, as in hierarchy := ['state'].")
-        if asked["quantity"] is None and asked["bound"] is not None:
+        if checked["quantity"] is None and checked["bound"] is not None:
             raise InvalidInput("bound is given without a quantity: it says how much one person may add to a quantity.")
-        if asked["quantity"] is not None and asked["bound"] is None:
+        if checked["quantity"] is not None and checked["bound"] is None:
             raise InvalidInput("quantity needs a bound: the most that one person may add to it, as in bound := 1.")
-        check_cells(asked["max_size"])
-        split = _split(asked.pop("split"), len(asked["hierarchy"]) + 1)
-        found = cls(**asked, split=split)
-        found.engine.check(depth=len(found.hierarchy) + 1)
-        return found
+        check_cells(checked["max_size"])
+        split = _split(checked.pop("split"), len(checked["hierarchy"]) + 1)
+        request = cls(**checked, split=split)
+        request.engine.check(depth=len(request.hierarchy) + 1)
+        return request
 
     def query(self, tallies: str | None = None) -> str:
         ranks = ", ".join(f"r{i}" for i in range(len(self.hierarchy) + 1))
@@ -181,8 +181,8 @@ class DpGroupSizes(Groups):
 
     def __str__(self) -> str:
         """The call, as the ledger shows it."""
-        told = [(name, value) for name, value in self.written.items() if name != "unit" and value]
-        rest = ", ".join(f"{name} := {_shown(value)}" for name, value in told)
+        shown = [(name, argument) for name, argument in self.written.items() if name != "unit" and argument]
+        rest = ", ".join(f"{name} := {_shown(argument)}" for name, argument in shown)
         return f"dp_group_sizes({_shown(self.tbl)}, {_shown(self.unit)}, {rest})"
 
     def neighbours(self) -> str:
@@ -191,10 +191,10 @@ class DpGroupSizes(Groups):
 
         if self.is_whole:
             return "one group added or removed, with all of its records"
-        said: str = RELATIONS[self.totals]  # type: ignore[index] # checked when the call was written
+        difference: str = RELATIONS[self.totals]  # type: ignore[index] # checked when the call was written
         if self.quantity is None:
-            return said
-        return f"{said}; a person adds 0 to {self.bound} to the quantity"
+            return difference
+        return f"{difference}; a person adds 0 to {self.bound} to the quantity"
 
 
 def _shown(value: object) -> str:
@@ -203,11 +203,11 @@ def _shown(value: object) -> str:
     return str(value) if isinstance(value, int) else literal(str(value))
 
 
-def _split(value: object, levels: int) -> tuple[Fraction, ...] | None:
+def _split(split: object, levels: int) -> tuple[Fraction, ...] | None:
     """Shares of epsilon that add up to one, exact, from positive numbers in their proportion."""
-    if value is None:
+    if split is None:
         return None
-    numbers = [rational(one) for one in value] if isinstance(value, list) else []
+    numbers = [rational(part) for part in split] if isinstance(split, list) else []
     if len(numbers) != levels or any(number is None or number <= 0 for number in numbers):
         raise InvalidInput(
             f"split must give a number above zero for each of the {levels} levels, the root first, "
@@ -231,16 +231,16 @@ def releaser(
     def answer(request: DpGroupSizes, seen: pa.Scalar, **counted: pa.Scalar) -> pa.Array:
         from duckanon.engines.groups.release import plan
 
-        told = Counted(**counted)
-        if told.problem.is_valid:
-            raise InvalidInput(told.problem.as_py())
-        if not told.ranks.is_valid:
+        table = Counted(**counted)
+        if table.problem.is_valid:
+            raise InvalidInput(table.problem.as_py())
+        if not table.ranks.is_valid:
             raise InvalidInput("The table has no rows, so it has no regions: name them by regions := 'a_table'.")
-        parents = _parents(told.ranks, len(request.hierarchy))
-        counts = told.matrix(request, len(parents[-1]) if parents else 1)
-        asked = request.bought(renyi_of(request.tbl, seen.as_py()), counts.shape[1])
-        planned = plan(_hierarchy(parents), counts, asked)
-        charge, key = _charge(request, planned), told.key(request, counts)
+        parents = _parents(table.ranks, len(request.hierarchy))
+        counts = table.matrix(request, len(parents[-1]) if parents else 1)
+        engine_request = request.bought(renyi_of(request.tbl, seen.as_py()), counts.shape[1])
+        planned = plan(_hierarchy(parents), counts, engine_request)
+        charge, key = _charge(request, planned), table.key(request, counts)
         return charge_and_draw(
             request.tbl, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=request.person
         )
@@ -271,7 +271,7 @@ class Counted:
         check_cells(shape[0] * shape[1])
         counts = np.zeros(shape, dtype=np.int64)
         if self.leaves.is_valid:
-            place, size, number = (integers(one.values) for one in (self.leaves, self.sizes, self.groups))
+            place, size, number = (integers(column.values) for column in (self.leaves, self.sizes, self.groups))
             counted = size >= request.first
             counts[place[counted], size[counted] - request.first] = number[counted]
         return counts
@@ -294,14 +294,16 @@ def _charge(request: DpGroupSizes, planned: Plan) -> Charge:
     """
     regions_of, split = planned.hierarchy.sizes, planned.split
     ways = (
-        sequential(parallel(repeat(each, regions)) for each, regions in zip(way, regions_of, strict=True))
+        sequential(parallel(repeat(share, regions)) for share, regions in zip(way, regions_of, strict=True))
         for way in split.ways
     )
-    asked = planned.request
-    if sequential([split.look, parallel(ways)]) != (request.epsilon if asked.rho is None else asked.rho):
+    engine_request = planned.request
+    if sequential([split.look, parallel(ways)]) != (
+        request.epsilon if engine_request.rho is None else engine_request.rho
+    ):
         raise DuckanonError("The charges of the levels do not add up: this is a bug in duckanon, nothing was released.")
     unit = f"one {request.person or 'record'}"
-    return Charge(request.epsilon, str(request), request.neighbours(), unit, rho=asked.rho)
+    return Charge(request.epsilon, str(request), request.neighbours(), unit, rho=engine_request.rho)
 
 
 def _parents(ranks: pa.Scalar, depth: int) -> list[Any]:
@@ -309,9 +311,9 @@ def _parents(ranks: pa.Scalar, depth: int) -> list[Any]:
     tree = integers(ranks.values.flatten()).reshape(-1, depth + 1)
     parents = []
     for level in range(depth):
-        values = np.zeros(int(tree[:, level + 1].max()) + 1, dtype=np.int64)
-        values[tree[:, level + 1]] = tree[:, level]
-        parents.append(values)
+        parent_of = np.zeros(int(tree[:, level + 1].max()) + 1, dtype=np.int64)
+        parent_of[tree[:, level + 1]] = tree[:, level]
+        parents.append(parent_of)
     return parents
 
 

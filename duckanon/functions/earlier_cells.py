@@ -60,8 +60,8 @@ class EarlierInterval(PlainCell, EarlierCell):
 
     def check(self, release: Table, name: str, kind: str) -> None:
         release.has(self.names)
-        wanted = kind + ("[]" if len(self.names) == 1 else "")
-        if any(release.kind(end) != wanted for end in self.names):
+        expected = kind + ("[]" if len(self.names) == 1 else "")
+        if any(release.kind(end) != expected for end in self.names):
             raise _wrong_type(self.names[0], release, name)
 
 
@@ -88,8 +88,8 @@ class EarlierBands(EarlierCell):
         return place(self.bands.name)
 
     def own(self, name: str) -> str:
-        value, number = f"{ROW}.{identifier(name)}", self.bands.number
-        return struct({"number": number, "lost": f"{value} IS NOT NULL AND {number} IS NULL"})
+        row_value, number = f"{ROW}.{identifier(name)}", self.bands.number
+        return struct({"number": number, "lost": f"{row_value} IS NOT NULL AND {number} IS NULL"})
 
     @property
     def place(self) -> str:
@@ -192,9 +192,9 @@ class EarlierLabels(EarlierCell):
         return [f"{common(low, high)} AS {identifier(self.labels.released)}"]
 
     @property
-    def found(self) -> str:
+    def joins(self) -> str:
         own = f'"duckanon.cell".{identifier(self.labels.released)}'
-        return "".join(self.labels.found(end, f"{own}.{end}") for end in ("low", "high"))
+        return "".join(self.labels.join_of(end, f"{own}.{end}") for end in ("low", "high"))
 
     def aggregate(self) -> str:
         own = place(self.labels.name)
@@ -222,17 +222,17 @@ class EarlierCells:
     def of(cls, qi: Sequence[str], categorical: Sequence[str], how: Generalisation) -> EarlierCells:
         """how: the bands and hierarchies of the call."""
         sets = {fold(name) for name in categorical}
-        found = dict[str, EarlierCell]()
+        cells = dict[str, EarlierCell]()
         for name in qi:
             own = how.of(name)
             if isinstance(own, Bands):
-                found[name] = EarlierBands(own)
+                cells[name] = EarlierBands(own)
             elif isinstance(own, Labels):
-                found[name] = EarlierLabels(own)
+                cells[name] = EarlierLabels(own)
             else:
                 names = PlainCell.of(name, categorical=fold(name) in sets).names
-                found[name] = EarlierInterval(names, names)
-        return cls(found)
+                cells[name] = EarlierInterval(names, names)
+        return cls(cells)
 
     @property
     def trees(self) -> str:

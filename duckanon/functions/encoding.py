@@ -98,37 +98,37 @@ def _narrow(codes: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
     return codes.astype(np.min_scalar_type(most), copy=False)
 
 
-def chunk(array: pa.Array) -> Chunk:
+def chunk(column: pa.Array) -> Chunk:
     """Some rows of a column, as they come from DuckDB."""
-    kind = array.type
+    kind = column.type
     if pa.types.is_null(kind):
         # (A column without a type: Arrow does not number its values.)
-        array = array.cast(pa.string())
+        column = column.cast(pa.string())
     elif pa.types.is_dictionary(kind):
         # (The order of an ENUM is that of its ordinals.)
-        array = array.indices.cast(pa.int64())
+        column = column.indices.cast(pa.int64())
     elif pa.types.is_floating(kind):
         # To DuckDB 0.0 and -0.0 are one value; adding zero makes them one here.
-        array = pc.add(array, pa.scalar(0.0, kind))
+        column = pc.add(column, pa.scalar(0.0, kind))
     elif pa.types.is_list(kind):
         # Arrow numbers no lists. Those of one type are equal if they are written alike.
-        array = pa.array([None if value is None else repr(value) for value in array.to_pylist()], pa.string())
-    found: Any = pc.dictionary_encode(array)
-    places = found.indices
+        column = pa.array([None if cell is None else repr(cell) for cell in column.to_pylist()], pa.string())
+    encoded: Any = pc.dictionary_encode(column)
+    places = encoded.indices
     if places.null_count:
-        places = places.fill_null(len(found.dictionary))
-    return Chunk(found.dictionary, _narrow(places.to_numpy(zero_copy_only=False), len(found.dictionary)))
+        places = places.fill_null(len(encoded.dictionary))
+    return Chunk(encoded.dictionary, _narrow(places.to_numpy(zero_copy_only=False), len(encoded.dictionary)))
 
 
-def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0) -> Attribute:
+def encode(name: str, column: pa.Array, *, categorical: bool, weight: float = 1.0) -> Attribute:
     """One column as an Attribute: dense codes, int32, in the order of the values, NULL last.
 
     Raises InvalidInput for NaN, infinity and types that quasi-identifiers cannot have.
     """
-    whole = chunk(array)
-    text = join(name, array.type, [whole.values], categorical=categorical, weight=weight)
-    codes = text.ranks[0][whole.codes]
-    return replace(text.attribute, codes=codes)
+    whole = chunk(column)
+    numbered = join(name, column.type, [whole.values], categorical=categorical, weight=weight)
+    codes = numbered.ranks[0][whole.codes]
+    return replace(numbered.attribute, codes=codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def join(name: str, kind: pa.DataType, chunks: Sequence[pa.Array], *, categorica
     distinct = len(values)
     rank = np.empty(distinct, dtype=np.int32)
     rank[order] = np.arange(distinct, dtype=np.int32)
-    edges = np.cumsum([len(value) for value in chunks])[:-1]
+    edges = np.cumsum([len(chunk_values) for chunk_values in chunks])[:-1]
     parts = np.split(rank[numbered.indices.to_numpy(zero_copy_only=False)], edges)
     ranks = [np.append(part, np.int32(distinct)) for part in parts]
     none = np.zeros(0, np.int32)
@@ -182,12 +182,12 @@ def sensitive_columns(packed: pa.Scalar | pa.StructArray, *, null_is_value: bool
         if not packed.is_valid:
             return []
         packed = packed.values
-    values = []
+    columns = []
     for i in range(packed.type.num_fields):
         name, column = packed.type.field(i).name, packed.field(i)
         coded = encode(name, column, categorical=not is_ordered(column.type))
-        values.append(sensitive(coded, column.type, null_is_value=null_is_value))
-    return values
+        columns.append(sensitive(coded, column.type, null_is_value=null_is_value))
+    return columns
 
 
 def unit_codes(column: pa.Array) -> npt.NDArray[np.int32]:
@@ -215,7 +215,7 @@ def sensitive(coded: Attribute, kind: pa.DataType, *, null_is_value: bool) -> Se
 
 def joined(parts: Sequence[pa.Array]) -> pa.Array:
     """The arrays one after another; those of an ENUM may each have a dictionary of their own."""
-    found = pa.chunked_array(parts, parts[0].type)
-    if pa.types.is_dictionary(found.type):
-        found = found.unify_dictionaries()
-    return found.combine_chunks()
+    whole = pa.chunked_array(parts, parts[0].type)
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.unify_dictionaries()
+    return whole.combine_chunks()

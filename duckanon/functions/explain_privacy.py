@@ -47,8 +47,8 @@ class ExplainPrivacy(Request):
 def _explain(explain: Explain, request: ExplainPrivacy, path: pa.Scalar) -> pa.Array:
     """path: where the caller looks names up, as DuckDB's setting."""
     as_written = {"kind": "query", "decision": "runs", "reason": _AS_WRITTEN, "rewritten_sql": request.sql}
-    found = explain(request.sql, path.as_py()) if request.role == "analyst" else [as_written]
-    return rows([{**one, "needed": _needed(one, request.within)} for one in found], columns_of("explain_privacy"))
+    parts = explain(request.sql, path.as_py()) if request.role == "analyst" else [as_written]
+    return rows([{**part, "needed": _needed(part, request.within)} for part in parts], columns_of("explain_privacy"))
 
 
 def _needed(row: Mapping[str, Any], within: int | None) -> float | None:

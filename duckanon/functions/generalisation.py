@@ -56,15 +56,15 @@ class Generalisation:
         sets: Sequence[str],
     ) -> Generalisation:
         """Those of a call. sets: quasi-identifiers that are released as sets. Raises InvalidInput."""
-        found = bands.read(given_bands, qi, sets)
+        banded = bands.read(given_bands, qi, sets)
         if suppress:
-            if sets or found or given_hierarchies is not None:
+            if sets or banded or given_hierarchies is not None:
                 raise InvalidInput(
                     "suppress_cells releases each value as it is, or not at all: leave categorical, bands and "
                     "hierarchies out, or apply them in a view first."
                 )
             return cls((), (), suppress=True, wildcard=suppress == WILDCARD)
-        return cls(found, hierarchies.read(given_hierarchies, qi, [*sets, *(one.name for one in found)]))
+        return cls(banded, hierarchies.read(given_hierarchies, qi, [*sets, *(band.name for band in banded)]))
 
     @property
     def all(self) -> tuple[Bands | Labels, ...]:
@@ -72,7 +72,7 @@ class Generalisation:
 
     def of(self, name: str) -> Bands | Labels | None:
         """How a quasi-identifier is generalised, by its name as in `qi`; None if by an interval or a set."""
-        return next((one for one in self.all if one.name == name), None)
+        return next((column for column in self.all if column.name == name), None)
 
     def check(self, table: Table) -> None:
         """Check the columns' types. Raises InvalidInput."""
@@ -97,13 +97,13 @@ class Generalisation:
     @property
     def places(self) -> str:
         """SQL: the column with the places of a row's values, after others; nothing if there are none."""
-        fields = {one.name: one.number for one in self.all}
+        fields = {column.name: column.number for column in self.all}
         return f", {struct(fields)} AS {PLACES}" if fields else ""
 
     @property
     def handed(self) -> dict[str, str]:
         """SQL: what is handed over of a row in place of values, by column."""
-        return {one.name: place(one.name) for one in self.all}
+        return {column.name: place(column.name) for column in self.all}
 
     @property
     def facts(self) -> dict[str, str]:
@@ -111,22 +111,22 @@ class Generalisation:
         if not self.all:
             return {}
         lost = {}
-        for one in self.all:
-            value, own = f"{ROW}.{identifier(one.name)}", place(one.name)
-            lost[one.name] = f"system.main.count_if({value} IS NOT NULL AND {own} IS NULL) > 0"
-        found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
+        for column in self.all:
+            row_value, own = f"{ROW}.{identifier(column.name)}", place(column.name)
+            lost[column.name] = f"system.main.count_if({row_value} IS NOT NULL AND {own} IS NULL) > 0"
+        facts = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
         if self.hierarchies:
-            found["trees"] = struct({hierarchy.name: hierarchy.rows for hierarchy in self.hierarchies})
-        return found
+            facts["trees"] = struct({hierarchy.name: hierarchy.rows for hierarchy in self.hierarchies})
+        return facts
 
     def trees_of(self, outside: pa.Scalar | None, trees: pa.Scalar | None) -> dict[str, Hierarchy]:
         """The hierarchies by column, from the `facts`. Raises InvalidInput if a value has no place."""
         from duckanon.engines.kanon.hierarchy import hierarchy
 
         rows = {} if trees is None else trees.as_py()
-        found = {labels.name: hierarchy(labels.name, rows[labels.name] or []) for labels in self.hierarchies}
+        by_column = {labels.name: hierarchy(labels.name, rows[labels.name] or []) for labels in self.hierarchies}
         lost = {} if outside is None else outside.as_py()
-        for one in self.all:
-            if lost[one.name]:
-                raise InvalidInput(one.outside)
-        return found
+        for column in self.all:
+            if lost[column.name]:
+                raise InvalidInput(column.outside)
+        return by_column

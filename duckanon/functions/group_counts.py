@@ -32,20 +32,20 @@ class Groups(Request):
     @classmethod
     def roles(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, checked against each other: a column of the table has one role."""
-        asked = cls.checked(arguments)
-        taken = [fold(asked["unit"])]
-        for name in asked["hierarchy"]:
-            if fold(name) in taken:
+        checked = cls.checked(arguments)
+        named = [fold(checked["unit"])]
+        for name in checked["hierarchy"]:
+            if fold(name) in named:
                 raise InvalidInput(f'Column "{name}" is both unit and in hierarchy: name it in one of them.')
-        taken += map(fold, asked["hierarchy"])
+        named += map(fold, checked["hierarchy"])
         for argument in ("quantity", "person"):
-            name = asked.get(argument)
-            if argument == "person" and name is not None and fold(name) == taken[0]:
+            name = checked.get(argument)
+            if argument == "person" and name is not None and fold(name) == named[0]:
                 continue  # the group itself is whose records are protected
-            if name is not None and fold(name) in taken:
+            if name is not None and fold(name) in named:
                 raise InvalidInput(f'Column "{name}" is {argument} and something else too: name it once.')
-            taken += [fold(name)] if name is not None else []
-        return asked
+            named += [fold(name)] if name is not None else []
+        return checked
 
     @property
     def is_whole(self) -> bool:
@@ -189,14 +189,14 @@ def _sentence(counted: Groups, twice: str) -> str:
         *_about_regions(counted),
     ]
     if counted.quantity is not None:
-        said = f'Column "{counted.quantity}" holds'
+        holds = f'Column "{counted.quantity}" holds'
         wrong += [
             (
                 f"flaw = {_NO_QUANTITY}",
-                f"{said} NULL, or a number beyond 64 bits: replace it, or leave those rows out.",
+                f"{holds} NULL, or a number beyond 64 bits: replace it, or leave those rows out.",
             ),
-            (f"flaw = {_TOO_LITTLE}", f"{said} a negative number: a quantity is zero or more."),
-            (f"flaw = {_TOO_LARGE}", f"{said} a number above bound := {counted.bound}: raise the bound, or clip it."),
+            (f"flaw = {_TOO_LITTLE}", f"{holds} a negative number: a quantity is zero or more."),
+            (f"flaw = {_TOO_LARGE}", f"{holds} a number above bound := {counted.bound}: raise the bound, or clip it."),
             (f"flaw = {_TOO_MUCH}", f'Column "{counted.quantity}" adds up to a number beyond 64 bits: scale it down.'),
         ]
     if counted.person is not None and not counted.is_whole:
@@ -206,7 +206,7 @@ def _sentence(counted: Groups, twice: str) -> str:
                 f'Column "{counted.person}" holds NULL, or a person in more than one row: a person is in one group.',
             )
         )
-    return "CASE " + " ".join(f"WHEN {test} THEN {literal(said)}" for test, said in wrong) + " END"
+    return "CASE " + " ".join(f"WHEN {test} THEN {literal(sentence)}" for test, sentence in wrong) + " END"
 
 
 def _about_regions(counted: Groups) -> list[tuple[str, str]]:
@@ -230,11 +230,11 @@ def _about_regions(counted: Groups) -> list[tuple[str, str]]:
     for i in range(1, len(counted.hierarchy)):
         key, upper = counted.keys[i], f"r{i}"
         twice = f"GROUP BY {key} HAVING system.main.min({upper}) <> system.main.max({upper})"
-        said = (
+        sentence = (
             f'Column "{counted.hierarchy[i]}" has a value in more than one value of "{counted.hierarchy[i - 1]}": '
             "correct them, or make the names of regions unique."
         )
-        wrong.append((f"EXISTS (SELECT {key} FROM _dk_regions {twice})", said))
+        wrong.append((f"EXISTS (SELECT {key} FROM _dk_regions {twice})", sentence))
     unit, region = identifier(counted.unit), identifier(counted.hierarchy[-1]) if counted.hierarchy else ""
     two = (
         f'Column "{counted.unit}" has a value in more than one region of {where}: a group lies in one region. '

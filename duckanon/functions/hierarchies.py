@@ -50,12 +50,13 @@ class Labels:
     @property
     def defined(self) -> str:
         """The definition of that table: each value's number along the tree, its labels upwards, and '*' above them."""
-        value = f"{ROW}.{identifier(self.name)}"
+        row_value = f"{ROW}.{identifier(self.name)}"
         if self.table is None:
-            columns = [value, *(f"({level}\n)" for level in self.levels)]
-            text = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
+            columns = [row_value, *(f"({level}\n)" for level in self.levels)]
+            casts = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
             labels = (
-                f"SELECT system.main.list_value({text}) AS labels FROM _dk_source AS {ROW} WHERE {value} IS NOT NULL"
+                f"SELECT system.main.list_value({casts}) AS labels FROM _dk_source AS {ROW} "
+                f"WHERE {row_value} IS NOT NULL"
             )
         else:
             labels = (
@@ -83,8 +84,8 @@ class Labels:
     @property
     def joined(self) -> str:
         """SQL: the join of rows with the hierarchy."""
-        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
-        return f"\n  LEFT JOIN {self.tree} ON {self.tree}.leaf = {value}"
+        row_value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
+        return f"\n  LEFT JOIN {self.tree} ON {self.tree}.leaf = {row_value}"
 
     @property
     def number(self) -> str:
@@ -96,7 +97,7 @@ class Labels:
         """SQL: the labels of a joined row's value, from the value upwards."""
         return f"{self.tree}.labels"
 
-    def found(self, end: str, number: str) -> str:
+    def join_of(self, end: str, number: str) -> str:
         """SQL: the join of cells with the leaf of a number, for `above_end`. end: 'low' or 'high'."""
         return f"\n  LEFT JOIN {self.tree} AS {self.tree}_{end} ON {self.tree}_{end}.number = {number}"
 
@@ -118,17 +119,21 @@ def read(value: object, qi: Sequence[str], others: Sequence[str], *, among: str 
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
         raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
     own, labels = {fold(name): name for name in qi}, dict[str, Labels]()
-    for name, told in pairs:
+    for name, described in pairs:
         if fold(name) not in own:
             raise InvalidInput(f'hierarchies names "{name}", which is not in {among}: add it there, or leave it out.')
         if fold(name) in {fold(name) for name in others}:
             raise InvalidInput(
                 f'Column "{name}" is in hierarchies and in categorical or bands: name it in one of them.'
             )
-        if isinstance(told, str) and told:
-            table, levels = told, ()
-        elif isinstance(told, list) and told and all(isinstance(one, str) and one.strip() for one in told):
-            table, levels = None, tuple(told)
+        if isinstance(described, str) and described:
+            table, levels = described, ()
+        elif (
+            isinstance(described, list)
+            and described
+            and all(isinstance(expression, str) and expression.strip() for expression in described)
+        ):
+            table, levels = None, tuple(described)
         else:
             raise InvalidInput(f'The hierarchy of "{name}" must be a table or a list of expressions, {_EXAMPLE}.')
         labels[fold(name)] = Labels(own[fold(name)], len(labels) + 1, table, levels)

@@ -67,22 +67,22 @@ class KAnonymize(Generalised):
     centroids: Centroids | None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> KAnonymize | Coarser:  # type: ignore[override] # two ways to answer
-        asked = cls.generalised(given)
-        arguments.disjoint(asked["drop"], asked["qi"], "drop")
-        criteria = privacy_criteria.read(asked, [*asked["qi"], *asked["drop"]])
-        within, centroids = asked.pop("within"), _centroids(asked)
-        _check_objective(asked, criteria, centroids, within)
-        if asked["how"].wildcard and within is None:
-            _check_wildcard(asked, criteria)
+    def read(cls, call_arguments: Mapping[str, Any]) -> KAnonymize | Coarser:  # type: ignore[override] # two ways to answer
+        checked = cls.generalised(call_arguments)
+        arguments.disjoint(checked["drop"], checked["qi"], "drop")
+        criteria = privacy_criteria.read(checked, [*checked["qi"], *checked["drop"]])
+        within, centroids = checked.pop("within"), _centroids(checked)
+        _check_objective(checked, criteria, centroids, within)
+        if checked["how"].wildcard and within is None:
+            _check_wildcard(checked, criteria)
         if within is not None:
-            return Coarser.of(asked, criteria, within)
-        if asked["method"] == _GLOBAL:
-            _check_global(asked, criteria)
+            return Coarser.of(checked, criteria, within)
+        if checked["method"] == _GLOBAL:
+            _check_global(checked, criteria)
         else:
-            of_one_width(asked["how"].bands, "take method := 'global', or name one width")
-        options = arguments.options(asked.pop("options"))
-        return cls(**asked, criteria=criteria, options=options, centroids=centroids)
+            of_one_width(checked["how"].bands, "take method := 'global', or name one width")
+        options = arguments.options(checked.pop("options"))
+        return cls(**checked, criteria=criteria, options=options, centroids=centroids)
 
     def query(self) -> str:
         """The query that answers it. Columns go to the engine as DuckDB scans them, all others stay in DuckDB."""
@@ -109,13 +109,13 @@ class KAnonymize(Generalised):
         if self.centroids is not None:
             return self.centroids.cells(self.qi, self.categorical)
         if self.method == _GLOBAL:
-            return [LevelCell(one, number) for number, one in enumerate(self.chosen, 1)]
+            return [LevelCell(how, number) for number, how in enumerate(self.chosen, 1)]
         return cells(self.qi, self.categorical, self.how)
 
     @property
     def chosen(self) -> list[Bands | Labels]:
         """For method 'global': the bands or the hierarchy of each quasi-identifier."""
-        return [one for one in map(self.how.of, self.qi) if one is not None]
+        return [how for how in map(self.how.of, self.qi) if how is not None]
 
     def check_size(self, records: int, threads: int, limit: int) -> None:
         from duckanon.engines.kanon.anonymize import (
@@ -154,26 +154,26 @@ class KAnonymize(Generalised):
         check_memory("objective := 'sse'", records, len(self.qi), threads, limit, blocks=False)
 
 
-def _centroids(asked: dict[str, Any]) -> Centroids | None:
+def _centroids(checked: dict[str, Any]) -> Centroids | None:
     """Take the arguments about centroids out of those of a call."""
-    release, steps, dominance = (asked.pop(name) for name in ("release", "steps", "dominance"))
+    release, steps, dominance = (checked.pop(name) for name in ("release", "steps", "dominance"))
     if release == "cells":
         if steps is not None or dominance is not None:
             raise InvalidInput("steps and dominance are about means: add release := 'centroid', or leave them out.")
         return None
-    if asked["how"].all or asked["how"].suppress or asked["method"] == _GLOBAL:
+    if checked["how"].all or checked["how"].suppress or checked["method"] == _GLOBAL:
         raise InvalidInput(
             "release := 'centroid' shows one value for each class: leave bands, hierarchies, suppress_cells and "
             "method := 'global' out."
         )
-    return Centroids.read(steps, dominance, asked["qi"], asked["categorical"])
+    return Centroids.read(steps, dominance, checked["qi"], checked["categorical"])
 
 
 def _check_objective(
-    asked: Mapping[str, Any], criteria: Criteria, centroids: Centroids | None, within: str | None
+    checked: Mapping[str, Any], criteria: Criteria, centroids: Centroids | None, within: str | None
 ) -> None:
     """Check what goes together with sums of squares, and with centroids. Raises InvalidInput."""
-    squares = asked["objective"] == SQUARES
+    squares = checked["objective"] == SQUARES
     if within is not None and (squares or centroids is not None):
         raise InvalidInput(
             "within joins the classes of a release with intervals and sets: leave objective, release and steps out. "
@@ -181,37 +181,37 @@ def _check_objective(
         )
     if not squares:
         return
-    without_cells(asked["how"])
-    without_conditions(criteria, asked["options"])
+    without_cells(checked["how"])
+    without_conditions(criteria, checked["options"])
 
 
-def _check_wildcard(asked: Mapping[str, Any], criteria: Criteria) -> None:
-    if asked["method"] == _GLOBAL:
+def _check_wildcard(checked: Mapping[str, Any], criteria: Criteria) -> None:
+    if checked["method"] == _GLOBAL:
         raise InvalidInput("Method 'global' takes one level for a whole column: leave suppress_cells out.")
-    others = criteria.columns or criteria.max_suppression or asked["method"] != "auto"
-    if others or asked["seconds"] is not None or asked["options"] is not None:
+    others = criteria.columns or criteria.max_suppression or checked["method"] != "auto"
+    if others or checked["seconds"] is not None or checked["options"] is not None:
         raise InvalidInput(
             "suppress_cells := 'wildcard' has no conditions beside k of the records and one method: leave method, "
             "seconds, options, sensitive, l, t and max_suppression out, and write unit := '' where a policy names one."
         )
-    if len(asked["qi"]) > MOST_COLUMNS:
+    if len(checked["qi"]) > MOST_COLUMNS:
         raise InvalidInput(f"suppress_cells := 'wildcard' takes up to {MOST_COLUMNS} quasi-identifiers: name fewer.")
 
 
-def _check_global(asked: Mapping[str, Any], criteria: Criteria) -> None:
-    for name in asked["qi"]:
-        if asked["how"].of(name) is None:
+def _check_global(checked: Mapping[str, Any], criteria: Criteria) -> None:
+    for name in checked["qi"]:
+        if checked["how"].of(name) is None:
             raise InvalidInput(
                 f"Method 'global' chooses a level for each column, and \"{name}\" has none: name it in hierarchies or "
                 "bands."
             )
-    if asked["seconds"] is not None or asked["options"] is not None:
+    if checked["seconds"] is not None or checked["options"] is not None:
         raise InvalidInput("Method 'global' finds the optimum and has no options: leave seconds and options out.")
     if criteria.sensitive:
         from duckanon.engines.kanon.full_domain import check_criteria
 
         check_criteria(
-            criteria.engine_criteria(asked["k"]), criteria.max_suppression, of_subjects=criteria.unit is not None
+            criteria.engine_criteria(checked["k"]), criteria.max_suppression, of_subjects=criteria.unit is not None
         )
 
 

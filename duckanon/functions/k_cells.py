@@ -76,7 +76,7 @@ class Cell(ABC):
         return ()
 
     @property
-    def found(self) -> str:
+    def joins(self) -> str:
         """SQL: the joins that `shown` needs."""
         return ""
 
@@ -117,20 +117,20 @@ class PlainCell(Cell):
 
     def aggregate(self) -> str:
         ends = [identifier(name) for name in self.names]
-        values = [f"{ROW}.{identifier(name)}" for name in self.values]
+        row_values = [f"{ROW}.{identifier(name)}" for name in self.values]
         if len(ends) == 1:
-            return f"{union_of(values[0]) if self.again else set_of(values[0])} AS {ends[0]}"
-        return f"{lowest(values[0])} AS {ends[0]}, {highest(values[1])} AS {ends[1]}"
+            return f"{union_of(row_values[0]) if self.again else set_of(row_values[0])} AS {ends[0]}"
+        return f"{lowest(row_values[0])} AS {ends[0]}, {highest(row_values[1])} AS {ends[1]}"
 
     def holds(self) -> str:
         ends = [f"_dk_classes.{identifier(name)}" for name in self.names]
-        values = [f"{ROW}.{identifier(name)}" for name in self.values]
+        row_values = [f"{ROW}.{identifier(name)}" for name in self.values]
         if len(ends) == 1:
             test = "list_has_all" if self.again else "list_contains"
-            return f"({ends[0]} IS NULL OR system.main.{test}({ends[0]}, {values[0]}))"
+            return f"({ends[0]} IS NULL OR system.main.{test}({ends[0]}, {row_values[0]}))"
         return (
-            f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {values[0]} BETWEEN {ends[0]} AND {ends[1]} "
-            f"AND {values[1]} BETWEEN {ends[0]} AND {ends[1]})"
+            f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {row_values[0]} BETWEEN {ends[0]} AND {ends[1]} "
+            f"AND {row_values[1]} BETWEEN {ends[0]} AND {ends[1]})"
         )
 
 
@@ -149,8 +149,8 @@ class SuppressedCell(_ValueCell):
     """The value that all records of a class have, or NULL."""
 
     def aggregate(self) -> str:
-        values = set_of(f"{ROW}.{identifier(self.name)}")
-        return f"CASE WHEN system.main.len({values}) = 1 THEN ({values})[1] END AS {identifier(self.name)}"
+        held = set_of(f"{ROW}.{identifier(self.name)}")
+        return f"CASE WHEN system.main.len({held}) = 1 THEN ({held})[1] END AS {identifier(self.name)}"
 
     def holds(self) -> str:
         cell = f"_dk_classes.{identifier(self.name)}"
@@ -166,12 +166,12 @@ class WildcardCell(_ValueCell):
     def aggregate(self) -> str:
         # (All records of a label have the same value.)
         pattern = f"(SELECT levels FROM _dk_answered)[system.main.any_value({LABEL}) + 1]"
-        value = lowest(f"{ROW}.{identifier(self.name)}")
-        return f"CASE WHEN {pattern} & {1 << self.number} = 0 THEN {value} END AS {identifier(self.name)}"
+        shown = lowest(f"{ROW}.{identifier(self.name)}")
+        return f"CASE WHEN {pattern} & {1 << self.number} = 0 THEN {shown} END AS {identifier(self.name)}"
 
     def holds(self) -> str:
-        cell, value = f"_dk_classes.{identifier(self.name)}", f"{ROW}.{identifier(self.name)}"
-        return f"({cell} IS NULL OR {cell} = {value} AND {as_bytes(cell)} = {as_bytes(value)})"
+        cell, row_value = f"_dk_classes.{identifier(self.name)}", f"{ROW}.{identifier(self.name)}"
+        return f"({cell} IS NULL OR {cell} = {row_value} AND {as_bytes(cell)} = {as_bytes(row_value)})"
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,9 @@ class LabelCell(Cell):
         return [f"{common(low, high)} AS {identifier(self.labels.released)}"]
 
     @property
-    def found(self) -> str:
+    def joins(self) -> str:
         own = f'"duckanon.cell".{identifier(self.labels.released)}'
-        return "".join(self.labels.found(end, f"{own}.{end}") for end in ("low", "high"))
+        return "".join(self.labels.join_of(end, f"{own}.{end}") for end in ("low", "high"))
 
     def aggregate(self) -> str:
         own = place(self.labels.name)
@@ -224,17 +224,17 @@ class LabelCell(Cell):
 
 def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) -> list[Cell]:
     """What is released of each quasi-identifier of a table."""
-    named, found = {fold(name) for name in categorical}, list[Cell]()
+    named, cells = {fold(name) for name in categorical}, list[Cell]()
     for name in qi:
         own = how.of(name)
         if how.wildcard:
-            found.append(WildcardCell(name, len(found)))
+            cells.append(WildcardCell(name, len(cells)))
         elif how.suppress:
-            found.append(SuppressedCell(name))
+            cells.append(SuppressedCell(name))
         elif isinstance(own, Bands):
-            found.append(BandCell(own))
+            cells.append(BandCell(own))
         elif isinstance(own, Labels):
-            found.append(LabelCell(own))
+            cells.append(LabelCell(own))
         else:
-            found.append(PlainCell.of(name, categorical=fold(name) in named))
-    return found
+            cells.append(PlainCell.of(name, categorical=fold(name) in named))
+    return cells

@@ -62,14 +62,14 @@ class _Records(Generalised):
 
     @classmethod
     def generalised(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        asked = super().generalised(arguments)
-        if asked["objective"] == SQUARES:
-            without_cells(asked["how"])
-        of_one_width(asked["how"].bands, "name one width")
-        for name in asked["qi"]:
+        checked = super().generalised(arguments)
+        if checked["objective"] == SQUARES:
+            without_cells(checked["how"])
+        of_one_width(checked["how"].bands, "name one width")
+        for name in checked["qi"]:
             if fold(name) in _ADDED:
                 raise InvalidInput(f'The certificate would have two columns "{name}": rename the column of the table.')
-        return asked
+        return checked
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
@@ -162,11 +162,13 @@ class KCertificateCheck(_Records):
     @property
     def _same(self) -> str:
         own = [(f"{ROW}.{identifier(name)}", f"{_CERTIFICATE}.{identifier(name)}") for name in self.qi]
-        return " AND ".join(f"{value} IS NOT DISTINCT FROM {its}" for value, its in own)
+        return " AND ".join(
+            f"{row_value} IS NOT DISTINCT FROM {certificate_value}" for row_value, certificate_value in own
+        )
 
     @property
     def _places(self) -> dict[str, str]:
-        return {**{one.name: one.number for one in self.how.all}, _PRICE: f"{_CERTIFICATE}.price"}
+        return {**{column.name: column.number for column in self.how.all}, _PRICE: f"{_CERTIFICATE}.price"}
 
 
 def _check(request: _Records, names: list[str], types: list[str]) -> None:
@@ -206,12 +208,12 @@ def _prices(progress: Progress, request: KCertificate, handle: pa.Scalar, thread
     with COLLECTIONS.work(kept) as rows:
         records, floor = _of(rows, request, workers)
         control = Control(workers, partial(progress, f"k_certificate, k = {request.k}"), within(request.seconds))
-        prices, labels = np.unique(_found(request, records, control) + floor, return_inverse=True)
+        prices, labels = np.unique(_proving(request, records, control) + floor, return_inverse=True)
         rows.answer(labels.ravel().astype(np.int32))
     return struct({"labels": pa.array([kept], pa.int64()), "prices": one_list(prices / _GRAINS)})
 
 
-def _found(request: KCertificate, records: Records, control: Control) -> npt.NDArray[np.int64]:
+def _proving(request: KCertificate, records: Records, control: Control) -> npt.NDArray[np.int64]:
     """The prices of the records, in grains."""
     if request.objective == SQUARES:
         from duckanon.engines.kanon.microaggregation.microaggregate import priced

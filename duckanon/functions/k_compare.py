@@ -46,19 +46,19 @@ class KCompare(Generalised):
     objective: str
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.generalised(given)
-        of_one_width(asked["how"].bands, "name one width")
-        target = asked["target"]
-        arguments.disjoint([] if target is None else [target], asked["qi"], "target")
-        criteria = privacy_criteria.read(asked, asked["qi"])
+    def read(cls, call_arguments: Mapping[str, Any]) -> Self:
+        checked = cls.generalised(call_arguments)
+        of_one_width(checked["how"].bands, "name one width")
+        target = checked["target"]
+        arguments.disjoint([] if target is None else [target], checked["qi"], "target")
+        criteria = privacy_criteria.read(checked, checked["qi"])
         if target is not None and criteria.unit is not None and fold(target) == fold(criteria.unit):
             raise InvalidInput(f'Column "{target}" is in both target and unit: name it in one of them.')
-        if asked["objective"] == SQUARES:
-            without_cells(asked["how"])
-            without_conditions(criteria, asked["options"])
-        options = arguments.options(asked.pop("options"))
-        return cls(**asked, criteria=criteria, options=options)
+        if checked["objective"] == SQUARES:
+            without_cells(checked["how"])
+            without_conditions(criteria, checked["options"])
+        options = arguments.options(checked.pop("options"))
+        return cls(**checked, criteria=criteria, options=options)
 
     def query(self) -> str:
         columns = [*([] if self.target is None else [self.target]), *self.criteria.columns]
@@ -105,7 +105,7 @@ def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: 
 
     kept, workers, criteria = handle.as_py(), max(1, int(threads.as_py())), request.criteria
     with COLLECTIONS.work(kept) as rows:
-        asked = Comparison(
+        comparison = Comparison(
             methods=request.methods,
             criteria=[criteria.engine_criteria(k) for k in request.k],
             seconds=within(request.seconds),
@@ -118,6 +118,6 @@ def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: 
             progress=progress,
         )
         records = request.records(rows, workers)
-        runs = compare_squares(records, asked) if request.objective == SQUARES else compare(records, asked)
+        runs = compare_squares(records, comparison) if request.objective == SQUARES else compare(records, comparison)
     COLLECTIONS.drop(kept)
     return pa.array([[asdict(run) for run in runs]])

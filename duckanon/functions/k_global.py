@@ -48,9 +48,9 @@ class LevelCell(Cell):
         return [f"{self._label(labels)} AS {own}"]
 
     @property
-    def found(self) -> str:
+    def joins(self) -> str:
         own = f'"duckanon.cell".{identifier(self.names[0])}'
-        return self.how.found("low", own) if isinstance(self.how, Labels) else ""
+        return self.how.join_of("low", own) if isinstance(self.how, Labels) else ""
 
     def aggregate(self) -> str:
         # All records of a class have the same label, so any place does that is not NULL for some of them only.
@@ -65,7 +65,7 @@ class LevelCell(Cell):
         level = f"(SELECT levels[{self.number}] FROM _dk_answered)"
         if isinstance(self.how, Labels):
             return f"CASE WHEN {level} >= 0 THEN {own}[{level} + 1] END"
-        labels = [self.how.label(own, many) for many in self.how.levels]
+        labels = [self.how.label(own, width) for width in self.how.levels]
         labels.append(f"CASE WHEN {own} IS NOT NULL THEN '*' END")
         return f"CASE {level} {' '.join(f'WHEN {at} THEN {label}' for at, label in enumerate(labels))} END"
 
@@ -93,20 +93,20 @@ def choose(
     """
     from duckanon.engines.kanon.full_domain import full_domain
 
-    given = [_levels(rows, one, a) for one, a in zip(how, attributes, strict=True)]
+    column_levels = [_levels(rows, generalised, a) for generalised, a in zip(how, attributes, strict=True)]
     suppress = int(criteria.max_suppression * len(attributes[0].codes))
     subjects = None if criteria.unit is None else rows.units(criteria.unit)
-    asked = None
+    sensitive = None
     if criteria.sensitive:
         columns = rows.sensitive(criteria.sensitive, 1, null_is_value=criteria.null_is_value)
-        asked = columns, criteria.engine_criteria(k)
-    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects, asked)
+        sensitive = columns, criteria.engine_criteria(k)
+    best = full_domain(column_levels, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects, sensitive)
     last = [
         len(levels.nodes) - 1 if (a.codes == a.distinct).any() else None
-        for levels, a in zip(given, attributes, strict=True)
+        for levels, a in zip(column_levels, attributes, strict=True)
     ]
-    levels = [_NOTHING if level == most else level for level, most in zip(found.levels, last, strict=True)]
-    return levels, found.labels
+    levels = [_NOTHING if level == most else level for level, most in zip(best.levels, last, strict=True)]
+    return levels, best.labels
 
 
 def _levels(rows: Collection, how: Bands | Labels, a: Attribute) -> Levels:
@@ -135,10 +135,10 @@ def _levels_of_bands(
     occurs, that its own covers: floor for one.
     """
     nodes, losses = [], []
-    for many in levels:
-        groups = numbers // many
-        first = np.maximum(groups * many, numbers[:1])
-        last = np.minimum(groups * many + many - 1, numbers[-1:])
+    for width in levels:
+        groups = numbers // width
+        first = np.maximum(groups * width, numbers[:1])
+        last = np.minimum(groups * width + width - 1, numbers[-1:])
         codes = np.unique(groups, return_inverse=True)[1].ravel()
         nodes.append(np.append(codes, codes[-1:] + 1 if len(codes) else [0]))
         losses.append(np.append((last - first + 1) * floor, floor))

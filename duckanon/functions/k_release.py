@@ -69,7 +69,7 @@ class Release:
     def query(self) -> str:
         """The query that makes it."""
         names = [name for cell in self.cells for name in cell.names]
-        shown = [text for cell in self.cells for text in cell.shown]
+        shown = [column for cell in self.cells for column in cell.shown]
         places = "" if self.how is None else self.how.places
         criteria, hidden = self.criteria, packed(self.criteria.columns)
         dropped = [name for name in self.dropped if name not in self._only_counted]
@@ -92,7 +92,7 @@ class Release:
             suppressed=self.suppressed or criteria.allowed("records"),
             trees="" if self.how is None else self.how.trees,
             joined="" if self.how is None else self.how.joined,
-            found="".join(cell.found for cell in self.cells),
+            found="".join(cell.joins for cell in self.cells),
             levels=self.levels,
             places=places,
             cells=", ".join(cell.aggregate() for cell in self.cells),

@@ -47,17 +47,17 @@ class KReport(KRequest):
     containment: bool = False
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
-        arguments.disjoint(asked["sensitive"], asked["qi"], "sensitive")
-        people, unit = Population.read(asked), asked["unit"]
-        arguments.check_unit(unit, asked["qi"], asked["sensitive"])
+    def read(cls, call_arguments: Mapping[str, Any]) -> Self:
+        checked = cls.checked(call_arguments)
+        arguments.disjoint(checked["sensitive"], checked["qi"], "sensitive")
+        people, unit = Population.read(checked), checked["unit"]
+        arguments.check_unit(unit, checked["qi"], checked["sensitive"])
         people.check_unit(unit)
-        if asked["containment"] and unit is not None:
+        if checked["containment"] and unit is not None:
             raise InvalidInput(
                 "containment counts records: leave unit out, and write unit := '' where a policy names one."
             )
-        return cls(**asked, population=people)
+        return cls(**checked, population=people)
 
     def query(self) -> str:
         # The hash tells apart what a collation takes for equal and a reader does not.
@@ -73,17 +73,17 @@ class KReport(KRequest):
             counted = self.population.weighed
         members = f"{packed([*self.sensitive, *named])}{own}" if self.sensitive else "NULL"
         shown = {f"k{i}": f"CASE WHEN {key} IS NOT NULL THEN {exactly(key)} END" for i, key in enumerate(keys)}
-        values = struct(shown) if self.containment else "NULL"
+        own_values = struct(shown) if self.containment else "NULL"
         size = self._size(f"NOT {OTHERS}" if own else None)
         rows = f"system.main.count({ROW}.{identifier(self.unit)}){own}" if self.unit else "NULL::BIGINT"
         alone = self._alone(size, own)
         # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
             f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people, {alone} AS alone, "
-            f"{values} AS shown FROM {source} GROUP BY {groups} HAVING {size} > 0)"
+            f"{own_values} AS shown FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
         # Classes of the same size are alike, unless sensitive columns or their own values tell them apart.
-        each = f"(SELECT *, 1 AS times FROM {classes})"
+        single = f"(SELECT *, 1 AS times FROM {classes})"
         alike = (
             "(SELECT size, people, system.main.sum(rows)::BIGINT AS rows, system.main.count(*) AS times, "
             "system.main.list(DISTINCT alone) FILTER (WHERE alone IS NOT NULL) AS alone "
@@ -94,7 +94,7 @@ class KReport(KRequest):
             table=literal(self.tbl),
             absent=absent([*self.qi, *self.sensitive, *self.population.columns, *named]),
             problem=check("k_report", self.literal, people=self.population.described),
-            source=each if self.sensitive or self.containment else alike,
+            source=single if self.sensitive or self.containment else alike,
             answer=self.measured("size", "times", "people", "rows", self._units),
         )
 
@@ -113,8 +113,8 @@ class KReport(KRequest):
             return "NULL"
         alone = "system.main.count(DISTINCT alone)"
         if not self.sensitive:
-            each = "system.main.flatten(system.main.list(alone) FILTER (WHERE alone IS NOT NULL))"
-            alone = f"coalesce(system.main.len(system.main.list_distinct({each})), 0)"
+            units_alone = "system.main.flatten(system.main.list(alone) FILTER (WHERE alone IS NOT NULL))"
+            alone = f"coalesce(system.main.len(system.main.list_distinct({units_alone})), 0)"
         return f"[(SELECT {units(self.unit)} FROM _dk_source AS {ROW}), {alone}]"
 
     def _size(self, where: str | None) -> str:
@@ -168,27 +168,27 @@ def _report(
         raise InvalidInput(f"The table has no rows{whose}: there is nothing to report.")
     packed = members.values.flatten() if request.sensitive else None
     of_class = sizes.values.to_numpy() if packed is None else np.diff(members.values.offsets.to_numpy())
-    many, subjects = times.values.to_numpy().astype(np.int64), None
+    class_counts, subjects = times.values.to_numpy().astype(np.int64), None
     if request.unit is not None:
         subjects = None if packed is None else unit_codes(packed.field(len(request.sensitive)))
     null_is_value = request.null_sensitive == NULL_IS_VALUE
     columns = [] if packed is None else sensitive_columns(packed, null_is_value=null_is_value)[: len(request.sensitive)]
     held = people.values.to_numpy(zero_copy_only=False).astype(np.float64)
-    found = report(
+    measured = report(
         of_class.astype(np.int64),
         columns,
         people.values.to_numpy() if request.population.table is not None else None,
         request.population.sampled(of_class, held),
         request.l,
-        many,
+        class_counts,
         subjects,
         None if packed is not None or request.unit is None else int(rows.values.to_numpy().sum()),
     )
     known, alone = units.as_py() if units.is_valid else (None, None)
-    found = replace(found, units=known, units_alone=alone)
+    measured = replace(measured, units=known, units_alone=alone)
     if request.containment:
-        found = _with_containment(found, shown.values, of_class.astype(np.int64))
-    return one_row(asdict(found), columns_of("k_report"))
+        measured = _with_containment(measured, shown.values, of_class.astype(np.int64))
+    return one_row(asdict(measured), columns_of("k_report"))
 
 
 def _with_containment(report: Report, shown: pa.StructArray, sizes: Sizes) -> Report:

@@ -59,15 +59,15 @@ class Generalised(KRequest):
     how: Generalisation
 
     @classmethod
-    def generalised(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def generalised(cls, call_arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments, with those about quasi-identifiers as fields of this class. Raises InvalidInput."""
-        asked = cls.checked(given)
-        qi, sets = asked["qi"], asked["categorical"]
+        checked = cls.checked(call_arguments)
+        qi, sets = checked["qi"], checked["categorical"]
         arguments.subset(sets, qi, "categorical")
-        asked["weights"] = arguments.weights(asked["weights"], qi)
-        bands, hierarchies, suppress = (asked.pop(name) for name in ("bands", "hierarchies", "suppress_cells"))
-        asked["how"] = Generalisation.read(bands, hierarchies, suppress, qi, sets)
-        return asked
+        checked["weights"] = arguments.weights(checked["weights"], qi)
+        bands, hierarchies, suppress = (checked.pop(name) for name in ("bands", "hierarchies", "suppress_cells"))
+        checked["how"] = Generalisation.read(bands, hierarchies, suppress, qi, sets)
+        return checked
 
     def collected(self, columns: Iterable[str] = (), instead: Mapping[str, str] | None = None) -> str:
         return super().collected(columns, {**self.how.handed, **(instead or {})})

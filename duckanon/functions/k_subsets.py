@@ -39,9 +39,9 @@ class KSubsets(Keyed):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        check_unit(asked["unit"], asked["qi"], [])
-        return cls(**asked)
+        checked = cls.checked(arguments)
+        check_unit(checked["unit"], checked["qi"], [])
+        return cls(**checked)
 
     def query(self) -> str:
         return fill(
@@ -69,11 +69,11 @@ def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: 
     kept = handle.as_py()
     with COLLECTIONS.work(kept) as rows:
         keys = request.keys(rows, max(1, int(threads.as_py())))
-        values = []
+        measured = []
         for subset in subsets(keys, request.size, partial(progress, "k_subsets"), request.owners(rows)):
             places = sorted(subset.columns)
             risk = subset.classes / subset.members
-            values.append(
+            measured.append(
                 (len(places), places, subset.classes, subset.least, subset.singletons, risk, subset.units_alone)
             )
     COLLECTIONS.drop(kept)
@@ -87,6 +87,6 @@ def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: 
             "avg_risk": risk,
             "units_alone": alone,
         }
-        for _, places, classes, least, singletons, risk, alone in sorted(values, key=lambda item: item[:2])
+        for _, places, classes, least, singletons, risk, alone in sorted(measured, key=lambda row: row[:2])
     ]
     return as_rows(answer, _COLUMNS)

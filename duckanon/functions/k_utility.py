@@ -64,18 +64,18 @@ class KUtility(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        columns, target = asked["columns"], asked["target"]
+        checked = cls.checked(arguments)
+        columns, target = checked["columns"], checked["target"]
         known = {fold(name) for name in columns}
-        for name in asked["bands"]:
+        for name in checked["bands"]:
             if fold(name) not in known:
                 raise InvalidInput(
                     f'Column "{name}" is in bands but not in columns: add it to columns, or take it out of bands.'
                 )
         if target is not None and fold(target) not in known:
-            asked["columns"] = (*columns, target)
-        labels = hierarchies.read(asked.pop("hierarchies"), asked["columns"], asked["bands"], among="columns")
-        return cls(**asked, labels=labels)
+            checked["columns"] = (*columns, target)
+        labels = hierarchies.read(checked.pop("hierarchies"), checked["columns"], checked["bands"], among="columns")
+        return cls(**checked, labels=labels)
 
     def tree_of(self, name: str) -> Labels | None:
         """The hierarchy of a column, if it has one."""
@@ -96,8 +96,8 @@ class KUtility(Request):
                 rows=f"[{_rows(self.before)}, {_rows(self.after)}]",
                 memory=MEMORY,
             ),
-            before_values=_values(own, {f"own{i}" for i, name in enumerate(self.columns) if self.tree_of(name)}),
-            after_values=_values(released),
+            before_values=_fields(own, {f"own{i}" for i, name in enumerate(self.columns) if self.tree_of(name)}),
+            after_values=_fields(released),
             before_columns=", ".join(_columns(own)),
             before_hash=hashed(_columns(own)),
             after_columns=", ".join(_columns(released)),
@@ -122,12 +122,12 @@ def _released(name: str) -> dict[str, str]:
     return {end: name if end == "own" else f"{name}_{end}" for end in _ENDS}
 
 
-def _values(columns: Mapping[str, str], as_text: Container[str] = ()) -> str:
+def _fields(columns: Mapping[str, str], as_text: Container[str] = ()) -> str:
     """SQL: the fields of a struct, by our names. as_text: those whose values are handed over as texts."""
-    values = {key: f"{ROW}.{identifier(name)}" for key, name in columns.items()}
+    fields = {key: f"{ROW}.{identifier(name)}" for key, name in columns.items()}
     return ", ".join(
-        f"{literal(key)}: CAST({value} AS VARCHAR)" if key in as_text else f"{literal(key)}: {value}"
-        for key, value in values.items()
+        f"{literal(key)}: CAST({column} AS VARCHAR)" if key in as_text else f"{literal(key)}: {column}"
+        for key, column in fields.items()
     )
 
 
@@ -170,8 +170,8 @@ def _check(
             _check_label(request, release, name, kind)
             continue
         for end in form:
-            wanted, other = kind + ("[]" if end == "set" else ""), release.kind(_released(name)[end])
-            if not _alike(wanted, other) or (len(form) == 2 and is_text(kind)):
+            expected, other = kind + ("[]" if end == "set" else ""), release.kind(_released(name)[end])
+            if not _alike(expected, other) or (len(form) == 2 and is_text(kind)):
                 raise InvalidInput(
                     f'Column "{_released(name)[end]}" of {request.after} has not the type that a release of column '
                     f'"{name}" has: cast it.'
@@ -225,7 +225,7 @@ def _alike(kind: str, other: str) -> bool:
     if kind.endswith("[]") != other.endswith("[]"):
         return False
     kind, other = kind.removesuffix("[]"), other.removesuffix("[]")
-    words = [text.startswith(("VARCHAR", "ENUM")) for text in (kind, other)]
+    words = [sql_type.startswith(("VARCHAR", "ENUM")) for sql_type in (kind, other)]
     return all(words) or (is_number(kind) and is_number(other))
 
 
@@ -248,7 +248,7 @@ def _utility(
     if not before.is_valid or not after.is_valid:
         raise InvalidInput("One of the tables has no rows: there is nothing to compare.")
     release = Table(request.after, names.as_py(), types.as_py())
-    values, other = before.values, after.values
+    own_cells, other = before.values, after.values
     pairs, writers = [], []
     in_bands = {fold(name) for name in request.bands}
     levels = trees.as_py() or {}
@@ -257,27 +257,27 @@ def _utility(
         form = _form(release, name, tree) or ()
         held = [other.field(f"{end}{i}") for end in form]
         if tree is not None:
-            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), values.field(f"own{i}"), held[0])
+            pair, write = _labelled(name, hierarchy(name, levels[tree.name] or []), own_cells.field(f"own{i}"), held[0])
         elif form == ("label",):
-            pair, write = _band_labels(name, values.field(f"own{i}"), held[0])
+            pair, write = _band_labels(name, own_cells.field(f"own{i}"), held[0])
         elif fold(name) in in_bands:
-            pair, write = _banded(name, values.field(f"own{i}"), *held)
+            pair, write = _banded(name, own_cells.field(f"own{i}"), *held)
         else:
-            pair, write = _column(name, values.field(f"own{i}"), held, form == ("set",))
+            pair, write = _column(name, own_cells.field(f"own{i}"), held, form == ("set",))
         pairs.append(pair)
         writers.append(write)
     tables = [
         Cells(columns, cells.field("duckanon.records").to_numpy().astype(np.float64)).canonical()
-        for columns, cells in zip(zip(*pairs, strict=True), (values, other), strict=True)
+        for columns, cells in zip(zip(*pairs, strict=True), (own_cells, other), strict=True)
     ]
     compared = Compared(tables[0], tables[1], request.columns, writers)
-    found = list(measures(compared, request.queries, partial(progress, "k_utility")))
+    measured = list(measures(compared, request.queries, partial(progress, "k_utility")))
     if request.target is not None:
         from duckanon.engines.kanon.fidelity.prediction import predictions
 
         places = {fold(name): i for i, name in enumerate(request.columns)}
-        found += predictions(compared, places[fold(request.target)])
-    return rows(map(asdict, found), _COLUMNS)
+        measured += predictions(compared, places[fold(request.target)])
+    return rows(map(asdict, measured), _COLUMNS)
 
 
 _Pair = tuple["Numbers | Categories", "Numbers | Categories"]
@@ -291,8 +291,8 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
     kind = own.type
     if not is_set and not is_string(kind) and not pa.types.is_dictionary(kind) and not pa.types.is_boolean(kind):
         whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
-        values, low, high = (_floats(name, value) for value in (own, cells[0], cells[-1]))
-        return (Numbers.of(values, values, whole=whole), Numbers.of(low, high, whole=whole)), _writer(kind)
+        numbers, low, high = (_floats(name, column) for column in (own, cells[0], cells[-1]))
+        return (Numbers.of(numbers, numbers, whole=whole), Numbers.of(low, high, whole=whole)), _writer(kind)
     held = [cell.flatten() if is_set else cell for cell in cells]
     names, (codes, *ends) = _coded([own, *held])
     before = Categories.single(codes, names)
@@ -310,7 +310,7 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
 
 def _banded(name: str, own: pa.Array, low: pa.Array, high: pa.Array) -> tuple[_Pair, _Write]:
     """A column of which the release has the ends of bands. Where both are open, nothing is shown."""
-    starts, ends = (_floats(name, value) for value in (low, high))
+    starts, ends = (_floats(name, end) for end in (low, high))
     return _open_bands(name, own, starts, ends, np.isnan(starts) & np.isnan(ends))
 
 
@@ -343,29 +343,29 @@ def _open_bands(
 
     kind = own.type
     whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
-    values = _floats(name, own)
-    if not np.isnan(values).all():
-        starts = np.where(np.isnan(starts) & ~missing, np.fmin(np.nanmin(values), ends - whole), starts)
-        ends = np.where(np.isnan(ends) & ~missing, np.maximum(np.nanmax(values), starts) + whole, ends)
-    pair = Numbers.of(values, values, whole=whole), Numbers.of(starts, ends - whole, whole=whole)
+    numbers = _floats(name, own)
+    if not np.isnan(numbers).all():
+        starts = np.where(np.isnan(starts) & ~missing, np.fmin(np.nanmin(numbers), ends - whole), starts)
+        ends = np.where(np.isnan(ends) & ~missing, np.maximum(np.nanmax(numbers), starts) + whole, ends)
+    pair = Numbers.of(numbers, numbers, whole=whole), Numbers.of(starts, ends - whole, whole=whole)
     return pair, _writer(kind)
 
 
-def _floats(name: str, values: pa.Array) -> Floats:
+def _floats(name: str, column: pa.Array) -> Floats:
     """Numbers as floats, dates and times in days and seconds, NULL as NaN. Raises InvalidInput for infinity and NaN."""
-    kind = values.type
+    kind = column.type
     if pa.types.is_date(kind):
-        values = values.cast(pa.int32())
+        column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
-        values = values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+        column = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
     elif pa.types.is_time(kind):
-        values = values.cast(pa.time64("us")).cast(pa.int64())
-    found = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
-    if not np.isfinite(found[values.is_valid().to_numpy(zero_copy_only=False)]).all():
+        column = column.cast(pa.time64("us")).cast(pa.int64())
+    numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+    if not np.isfinite(numbers[column.is_valid().to_numpy(zero_copy_only=False)]).all():
         raise InvalidInput(f'Column "{name}" holds NaN or infinity: replace them by NULL, or leave those rows out.')
     if pa.types.is_timestamp(kind):
-        return np.asarray(found / (1e6 * _DAY))
-    return np.asarray(found / 1e6) if pa.types.is_time(kind) else found
+        return np.asarray(numbers / (1e6 * _DAY))
+    return np.asarray(numbers / 1e6) if pa.types.is_time(kind) else numbers
 
 
 def _writer(kind: pa.DataType) -> _Write:
@@ -386,11 +386,11 @@ def _coded(parts: Sequence[pa.Array]) -> tuple[list[str], list[npt.NDArray[np.in
         order = parts[0].dictionary.cast(pa.string()).to_pylist()
     plain = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     kind = pa.string() if pa.types.is_boolean(plain[0].type) else plain[0].type
-    whole = joined([one.cast(kind) for one in plain])
+    whole = joined([part.cast(kind) for part in plain])
     distinct = pc.unique(whole).drop_null()
-    values = distinct.take(pc.sort_indices(distinct))
-    names = values.cast(pa.string()).to_pylist()
+    ordered = distinct.take(pc.sort_indices(distinct))
+    names = ordered.cast(pa.string()).to_pylist()
     rank = {name: i for i, name in enumerate(dict.fromkeys([*order, *names]))}
     place = np.append(np.array([rank[name] for name in names], np.int64), -1)
-    codes = place[pc.index_in(whole, value_set=values).fill_null(len(values)).to_numpy(zero_copy_only=False)]
+    codes = place[pc.index_in(whole, value_set=ordered).fill_null(len(ordered)).to_numpy(zero_copy_only=False)]
     return list(rank), np.split(codes, np.cumsum([len(part) for part in parts])[:-1])

@@ -28,7 +28,7 @@ def register_wildcard(on: Instance) -> None:
     """Register `_dk_matched(list)`: the k of a release by a list of {own, shown, many}, of values and numbers."""
 
     def matched(lists: Any) -> pa.Array:
-        return pa.array([_least(value) for value in lists.to_pylist()], pa.int64())
+        return pa.array([_least(kinds) for kinds in lists.to_pylist()], pa.int64())
 
     on.create("_dk_matched", matched, "BIGINT", side_effects=True)
 

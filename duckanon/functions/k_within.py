@@ -61,20 +61,20 @@ class Coarser(Request):
     within: str
 
     @classmethod
-    def of(cls, asked: Mapping[str, Any], criteria: Criteria, within: str) -> Coarser:
+    def of(cls, checked: Mapping[str, Any], criteria: Criteria, within: str) -> Coarser:
         """The call of k_anonymize with these arguments. Raises InvalidInput for those that it does not take."""
-        if asked["seconds"] is not None or asked["method"] != "auto" or asked["options"] is not None:
+        if checked["seconds"] is not None or checked["method"] != "auto" or checked["options"] is not None:
             raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
-        if asked["how"].suppress:
+        if checked["how"].suppress:
             raise InvalidInput("within joins the classes of a release with other cells: leave suppress_cells out.")
-        for hierarchy in asked["how"].hierarchies:
+        for hierarchy in checked["how"].hierarchies:
             if hierarchy.table is None:
                 raise InvalidInput(
                     f'within takes the hierarchy of "{hierarchy.name}" as a table, since expressions read the records '
                     "again: "
                     "make a table of its levels, and name that in hierarchies."
                 )
-        own = {name: asked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop", "how")}
+        own = {name: checked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop", "how")}
         return cls(**own, criteria=criteria, within=within)
 
     def query(self) -> str:
@@ -83,9 +83,9 @@ class Coarser(Request):
         replaced = [source for cell in cells.cells.values() for source in cell.sources]
         table = f"system.main.query_table({literal(self.tbl)})"
         apart = ", ".join(map(identifier, RESERVED_NAMES))
-        values = struct({name: cell.own(name) for name, cell in cells.cells.items()})
+        own_cells = struct({name: cell.own(name) for name, cell in cells.cells.items()})
         own = (
-            f"(SELECT system.main.list({values}) FROM (FROM (SELECT * EXCLUDE ({apart}) FROM (FROM {table} "
+            f"(SELECT system.main.list({own_cells}) FROM (FROM (SELECT * EXCLUDE ({apart}) FROM (FROM {table} "
             f"UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false))) AS {ROW})"
         )
         handed = struct({name: cell.handed for name, cell in cells.cells.items()})
@@ -167,7 +167,7 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, trees: pa.Sc
     rows, sensitive, levels = packed["rows"], packed["sensitive"], trees.as_py() or {}
     check_k(request.k, len(rows.values) if rows.is_valid else 0)
     workers = max(1, int(threads.as_py()))
-    wanted = request.criteria.engine_criteria(request.k)
+    criteria = request.criteria.engine_criteria(request.k)
     cells, several = rows.values, table.values if table.is_valid else None
     released, together = [], []
     for i, (name, weight) in enumerate(zip(request.qi, request.weights, strict=True)):
@@ -183,19 +183,19 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, trees: pa.Sc
             "of its classes, but for those that it dropped. Give the table that it was made from."
         )
     # Dropped records stay dropped: rows come from the earlier release alone.
-    left = int(wanted.suppress * len(several)) - (len(several) - len(cells))
+    left = int(criteria.suppress * len(several)) - (len(several) - len(cells))
     if left < 0:
         raise InvalidInput(
             f"{request.within} lacks more records of this table than max_suppression allows. If it dropped them, "
             "allow for them, as in max_suppression := 0.02: they stay dropped."
         )
     whole = records(cell.attribute for cell in released)
-    wanted = replace(wanted, suppress=Fraction(left, len(cells)))
+    criteria = replace(criteria, suppress=Fraction(left, len(cells)))
     subjects = unit_codes(packed["unit"].values.field(0)) if request.criteria.unit is not None else None
     columns = sensitive_columns(sensitive, null_is_value=request.criteria.null_is_value)
-    values = coarser(released, whole, columns, wanted, workers, subjects)
-    labels = np.empty_like(values)
-    labels[packed["numbers"].values.to_numpy() - 1] = values
+    coarse = coarser(released, whole, columns, criteria, workers, subjects)
+    labels = np.empty_like(coarse)
+    labels[packed["numbers"].values.to_numpy() - 1] = coarse
     handle = COLLECTIONS.open()
     COLLECTIONS[handle].answer(labels)
     return pa.array([handle], pa.int64())
@@ -248,5 +248,5 @@ def _label_cells(name: str, tree: Hierarchy, cells: pa.Array, values: pa.Array |
 
     spans = released_labels.below(name, tree, cells.field(0))
     leaves = np.zeros(0, np.int64) if values is None else released_labels.leaves(name, tree, values)
-    first, last, own = (np.where(value < 0, tree.leaves, value).astype(np.int32) for value in (*spans.T, leaves))
+    first, last, own = (np.where(places < 0, tree.leaves, places).astype(np.int32) for places in (*spans.T, leaves))
     return Cells(tree.attribute(name, first[:0], weight), first, last, None, own)

@@ -62,10 +62,10 @@ class Keyed(KRequest):
 
     def owners(self, rows: Collection) -> npt.NDArray[np.int32] | None:
         """The unit of each row, shape (n,), -1 for none; None where records count. Raises InvalidInput without any."""
-        found = None if self.unit is None else rows.units(self.unit)
-        if found is not None and (found < 0).all():
+        owners = None if self.unit is None else rows.units(self.unit)
+        if owners is not None and (owners < 0).all():
             raise InvalidInput("The table has no rows with a unit: there is nothing to report.")
-        return found
+        return owners
 
     def keys(self, rows: Collection, threads: int) -> list[Key]:
         """The columns of all rows; NULL is a value of its own."""

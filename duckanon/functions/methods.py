@@ -43,8 +43,8 @@ class Methods(Request):
 
 
 def _methods(request: Methods) -> pa.Array:
-    wanted = families() if request.family is None else [request.family]
-    found = [
+    names = families() if request.family is None else [request.family]
+    lines = [
         {
             "family": family,
             "name": method.name,
@@ -53,7 +53,7 @@ def _methods(request: Methods) -> pa.Array:
             "limits": method.limits,
             "source": method.source,
         }
-        for family in wanted
+        for family in names
         for method in families()[family].values()
     ]
-    return rows(found, columns_of("methods"))
+    return rows(lines, columns_of("methods"))

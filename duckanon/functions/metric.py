@@ -53,17 +53,17 @@ class _Side:
     packed: str
 
     @classmethod
-    def of_pairs(cls, name: str, table: str, first: str, second: str, value: str) -> _Side:
+    def of_pairs(cls, name: str, table: str, first: str, second: str, number: str) -> _Side:
         """Pairs of records by place, and a number for each."""
         return cls(
             name,
             table,
-            [first, second, value],
-            [value],
-            f"a.place AS {first}, b.place AS {second}, side.{second} IS NULL AS withheld, side.{value} AS {value}",
+            [first, second, number],
+            [number],
+            f"a.place AS {first}, b.place AS {second}, side.{second} IS NULL AS withheld, side.{number} AS {number}",
             f"LEFT JOIN _dk_records AS a ON a.key = {as_bytes(f'side.{first}')} "
             f"LEFT JOIN _dk_records AS b ON b.key = {as_bytes(f'side.{second}')}",
-            struct({"first": first, "second": second, "withheld": "withheld", "value": value}),
+            struct({"first": first, "second": second, "withheld": "withheld", "value": number}),
         )
 
     @property
@@ -116,30 +116,30 @@ class Metric(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        if asked["distances"] is None:
+        checked = cls.checked(arguments)
+        if checked["distances"] is None:
             names(arguments["features"], "features", empty=False)
-        if asked["loss"] and asked["destinations"]:
+        if checked["loss"] and checked["destinations"]:
             raise InvalidInput("loss and destinations are both given: a loss comes from one of them.")
-        if asked["destinations"] and not asked["features"]:
+        if checked["destinations"] and not checked["features"]:
             raise InvalidInput(
                 "destinations are places: name the features that say where records and destinations are."
             )
-        return cls(**asked)
+        return cls(**checked)
 
     @property
     def sides(self) -> list[_Side]:
         """The other tables of the call."""
-        values = []
+        sides = []
         if self.loss:
-            values.append(_Side.of_pairs("loss", self.loss, "secret", "output", "loss"))
+            sides.append(_Side.of_pairs("loss", self.loss, "secret", "output", "loss"))
         if self.distances:
-            values.append(_Side.of_pairs("distances", self.distances, "secret", "other", "distance"))
+            sides.append(_Side.of_pairs("distances", self.distances, "secret", "other", "distance"))
         if self.destinations:
             place = struct({name: f"side.{identifier(name)}" for name in self.features})
-            taken, packed = f"{place} AS place, side.weight AS weight", struct({"place": "place", "weight": "weight"})
-            values.append(_Side("destinations", self.destinations, self.features, ["weight"], taken, "", packed))
-        return values
+            columns, packed = f"{place} AS place, side.weight AS weight", struct({"place": "place", "weight": "weight"})
+            sides.append(_Side("destinations", self.destinations, self.features, ["weight"], columns, "", packed))
+        return sides
 
     def source(self) -> str:
         """The query up to the records and the other tables."""
@@ -215,11 +215,11 @@ def _check(request: Metric, names: list[str], types: list[str]) -> None:
 
 def _check_side(names: list[str], types: list[str], table: str, needed: list[str], numbers: list[str]) -> None:
     """Check that a table has the columns that are needed, and that some that it may have are numbers."""
-    found = Table(table, names, types)
-    found.has(needed)
+    side = Table(table, names, types)
+    side.has(needed)
     known = {fold(name) for name in names}
     for name in numbers:
-        if fold(name) in known and not is_number(found.kind(name)):
+        if fold(name) in known and not is_number(side.kind(name)):
             raise InvalidInput(f'Column "{name}" of {table} is not a number: cast it to DOUBLE.')
 
 
@@ -249,11 +249,11 @@ def _mechanism(progress: Progress, request: MetricMechanism, threads: pa.Scalar,
 
     chosen = named(request.method, request.partition, request.parts)
     options = Options(request.gap, request.time_limit, request.isolated, max(1, int(threads.as_py())))
-    given = domain(request, **lines)
-    mechanism = optimise(given, chosen, options, _teller(progress, chosen.name, options.gap))
+    inputs = domain(request, **lines)
+    mechanism = optimise(inputs, chosen, options, _teller(progress, chosen.name, options.gap))
     secret, output = np.nonzero(mechanism.matrix)
     withheld = np.flatnonzero(mechanism.suppressed)
-    outputs = pa.concat_arrays([pa.array(given.outputs[output], pa.int32()), pa.nulls(len(withheld), pa.int32())])
+    outputs = pa.concat_arrays([pa.array(inputs.outputs[output], pa.int32()), pa.nulls(len(withheld), pa.int32())])
     secrets = np.concatenate([secret, withheld]).astype(np.int32)
     probabilities = np.concatenate([mechanism.matrix[secret, output], np.ones(len(withheld))])
     return lists(tuple(_FOUND), (secrets, outputs, probabilities))
@@ -266,8 +266,8 @@ def _report(
     from duckanon.functions.metric_inputs import domain, published
 
     options = Options(request.gap, request.time_limit, "keep", max(1, int(threads.as_py())))
-    given = domain(request, **lines)
-    matrix, suppressed = published(mechanism, given)
+    inputs = domain(request, **lines)
+    matrix, suppressed = published(mechanism, inputs)
     tell = _teller(progress, "bound", options.gap)
-    found: dict[str, Any] = report(given, matrix, suppressed, options, bound=request.bound, tell=tell)
-    return one_row(found, columns_of("metric_report"))
+    measures: dict[str, Any] = report(inputs, matrix, suppressed, options, bound=request.bound, tell=tell)
+    return one_row(measures, columns_of("metric_report"))

@@ -21,33 +21,33 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def _numbers(name: str, array: pa.Array) -> Floats:
-    if array.null_count:
+def _numbers(name: str, column: pa.Array) -> Floats:
+    if column.null_count:
         raise InvalidInput(f'Column "{name}" holds NULL: fill it in, or leave those rows out.')
-    values = pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    if not np.isfinite(values).all():
+    numbers = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if not np.isfinite(numbers).all():
         raise InvalidInput(f'Column "{name}" holds NaN or infinity: correct it, or leave those rows out.')
-    return np.asarray(values, dtype=np.float64)
+    return np.asarray(numbers, dtype=np.float64)
 
 
-def _coordinates(name: str, array: pa.Array) -> Floats:
+def _coordinates(name: str, column: pa.Array) -> Floats:
     """One feature column, or several where each value is a list of numbers: shape (records, features)."""
-    kind = array.type
+    kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)):
-        return _numbers(name, array)[:, None]
-    if array.null_count:
+        return _numbers(name, column)[:, None]
+    if column.null_count:
         raise InvalidInput(f'Column "{name}" holds NULL: fill it in, or leave those rows out.')
-    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     if (lengths != lengths[0]).any():
         raise InvalidInput(f'Column "{name}" holds lists of different lengths: give every record as many numbers.')
-    return _numbers(name, array.flatten()).reshape(len(array), int(lengths[0]))
+    return _numbers(name, column.flatten()).reshape(len(column), int(lengths[0]))
 
 
 def _points(names: Sequence[str], packed: pa.StructArray) -> Floats:
     return np.concatenate([_coordinates(name, packed.field(i)) for i, name in enumerate(names)], axis=1)
 
 
-def _pairs(packed: pa.Scalar, table: str, value: str) -> tuple[Ints, Ints, Floats]:
+def _pairs(packed: pa.Scalar, table: str, number: str) -> tuple[Ints, Ints, Floats]:
     """Places of two records and a number, line by line."""
     if not packed.is_valid:
         raise InvalidInput(f"The table of {table} has no rows.")
@@ -55,7 +55,7 @@ def _pairs(packed: pa.Scalar, table: str, value: str) -> tuple[Ints, Ints, Float
     first, second = lines.field("first"), lines.field("second")
     if first.null_count or second.null_count:
         raise InvalidInput(f"The table of {table} names a record that the first table does not have.")
-    numbers = _numbers(value, lines.field("value"))
+    numbers = _numbers(number, lines.field("value"))
     return integers(first), integers(second), numbers
 
 
@@ -71,14 +71,14 @@ def _given_distances(packed: pa.Scalar, records: int) -> Floats:
     if numbers[first == second].any():
         raise InvalidInput("A record is at a distance above 0 from itself: leave out such lines.")
     _once(first, second, records, "distances")
-    values = np.full((records, records), np.inf)
-    values[first, second] = numbers
-    both = np.isfinite(values) & np.isfinite(values.T)
-    if (values[both] != values.T[both]).any():
+    distances = np.full((records, records), np.inf)
+    distances[first, second] = numbers
+    both = np.isfinite(distances) & np.isfinite(distances.T)
+    if (distances[both] != distances.T[both]).any():
         raise InvalidInput("The distances are not symmetric: give each pair one distance, once or both ways.")
-    values = np.minimum(values, values.T)
-    np.fill_diagonal(values, 0.0)
-    return np.asarray(values, dtype=np.float64)
+    distances = np.minimum(distances, distances.T)
+    np.fill_diagonal(distances, 0.0)
+    return np.asarray(distances, dtype=np.float64)
 
 
 def _given_loss(packed: pa.Scalar, records: int) -> tuple[Ints, Floats]:
@@ -88,9 +88,9 @@ def _given_loss(packed: pa.Scalar, records: int) -> tuple[Ints, Floats]:
     outputs, column = np.unique(second, return_inverse=True)
     if len(first) < records * len(outputs):
         raise InvalidInput("The table of losses lacks some pairs: give every output a loss for each record.")
-    values = np.empty((records, len(outputs)))
-    values[first, column] = numbers
-    return outputs, values
+    losses = np.empty((records, len(outputs)))
+    losses[first, column] = numbers
+    return outputs, losses
 
 
 def _weights(packed: pa.Array) -> Floats:
@@ -152,17 +152,17 @@ def _along_paths(lengths: Floats) -> Floats:
     """Shortest paths over the pairs of a table of distances; records without a path are as far as the sum of all."""
     from duckanon.engines.metric.graph import edges_of, shortest_paths
 
-    values = shortest_paths(edges_of(lengths))
-    finite = np.isfinite(values)
-    return np.where(finite, values, 2 * values[finite].max() + 1.0)
+    paths = shortest_paths(edges_of(lengths))
+    finite = np.isfinite(paths)
+    return np.where(finite, paths, 2 * paths[finite].max() + 1.0)
 
 
-def published(packed: pa.Scalar, given: Domain) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def published(packed: pa.Scalar, inputs: Domain) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """A mechanism's matrix, shape (records, outputs), and the records it withholds."""
     if not packed.is_valid:
         raise InvalidInput("The mechanism has no rows.")
     lines = packed.values
-    records = len(given.distances)
+    records = len(inputs.distances)
     withheld = lines.field("withheld").to_numpy(zero_copy_only=False).astype(bool)
     first, second = lines.field("first"), lines.field("second").filter(pa.array(~withheld))
     if first.null_count or second.null_count:
@@ -176,13 +176,13 @@ def published(packed: pa.Scalar, given: Domain) -> tuple[Floats, npt.NDArray[np.
     suppressed = np.zeros(records, dtype=bool)
     suppressed[secret[withheld]] = True
     column = np.full(records, -1)
-    column[given.outputs] = np.arange(len(given.outputs))
+    column[inputs.outputs] = np.arange(len(inputs.outputs))
     place = column[integers(second)]
     if (place < 0).any():
         raise InvalidInput("The mechanism has an output that the table of losses does not have.")
     if suppressed[secret[~withheld]].any():
         raise InvalidInput("The mechanism withholds a record and gives it outputs too: it must do one of them.")
     _once(secret[~withheld], place, records, "the mechanism")
-    values = np.zeros((records, len(given.outputs)))
-    values[secret[~withheld], place] = probability[~withheld]
-    return values, suppressed
+    matrix = np.zeros((records, len(inputs.outputs)))
+    matrix[secret[~withheld], place] = probability[~withheld]
+    return matrix, suppressed

@@ -92,8 +92,8 @@ class MetricPerturb(Request):
 
     def __str__(self) -> str:
         """The call, as the ledger shows it."""
-        said = f", epsilon := {written(self.epsilon)}" if self.epsilon else ""
-        return f"metric_perturb({literal(self.tbl)}, {literal(self.id)}, {literal(self.mechanism)}{said})"
+        epsilon_shown = f", epsilon := {written(self.epsilon)}" if self.epsilon else ""
+        return f"metric_perturb({literal(self.tbl)}, {literal(self.id)}, {literal(self.mechanism)}{epsilon_shown})"
 
 
 def check_table(request: MetricPerturb, names: list[str], types: list[str]) -> None:
@@ -157,8 +157,8 @@ def _perturb(
             )
         return release()
     content = sha256()
-    for array in (places, rows.values.to_numpy(), secret, weights, cells.field("content").to_numpy()):
-        content.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array).tobytes())
+    for part in (places, rows.values.to_numpy(), secret, weights, cells.field("content").to_numpy()):
+        content.update(len(part).to_bytes(8, "big") + np.ascontiguousarray(part).tobytes())
     charge = charged(request, request.epsilon)
     whole = {"call": request.key, "content": content.hexdigest()}
     return governance.stored_or_perturbed(request.tbl, seen.as_py(), whole, charge, release)

@@ -31,7 +31,7 @@ def _width(noise: Any, weights: Any, cells: Any) -> pa.Array:
     if len(cells) == 0:
         return pa.array([], pa.float64())
     counts = np.asarray(cells)
-    widths = {int(value): _width_of(noise[0].as_py(), weights[0].as_py(), int(value)) for value in np.unique(counts)}
+    widths = {int(count): _width_of(noise[0].as_py(), weights[0].as_py(), int(count)) for count in np.unique(counts)}
     return pa.array([widths[int(count)] for count in counts], pa.float64())
 
 
@@ -56,16 +56,16 @@ def _quotient_end(
     if len(above) == 0:
         return pa.array([], pa.float64())
     counts = np.stack([np.asarray(cell) for cell in cells], axis=1)
-    numbers, divisors, off = (np.asarray(value, dtype=np.float64) for value in (above, below, more))
-    found = np.zeros(len(counts))
+    numbers, divisors, off = (np.asarray(column, dtype=np.float64) for column in (above, below, more))
+    interval_ends = np.zeros(len(counts))
     kinds, places = np.unique(counts, axis=0, return_inverse=True)
     places = places.reshape(-1)
     for at, kind in enumerate(kinds):
         met = places == at
         widths = _widths_of(noise[0].as_py(), values[0].as_py(), tuple(map(int, kind)))
         ends = quotient_ends(numbers[met], divisors[met], widths, float(Fraction(unit[0].as_py())), off[met])
-        found[met] = ends[side[0].as_py() == "high"]
-    return pa.array(found)
+        interval_ends[met] = ends[side[0].as_py() == "high"]
+    return pa.array(interval_ends)
 
 
 @lru_cache(2_000)
@@ -74,8 +74,8 @@ def _widths_of(noise: str, values: str, counts: tuple[int, ...]) -> Any:
     from duckanon.engines.noise_tails import Kind, quotient_widths
 
     kinds = zip(_fractions(values), counts, strict=True)
-    return quotient_widths(parsed(noise), tuple(Kind(value, count) for value, count in kinds))
+    return quotient_widths(parsed(noise), tuple(Kind(weight, count) for weight, count in kinds))
 
 
-def _fractions(text: str) -> Sequence[Fraction]:
-    return [Fraction(one) for one in text.split()]
+def _fractions(numbers: str) -> Sequence[Fraction]:
+    return [Fraction(number) for number in numbers.split()]

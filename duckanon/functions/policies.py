@@ -249,18 +249,18 @@ def fitting(request: Protect, kinds: Mapping[str, str]) -> dict[str, Any]:
 
     Raises InvalidInput for columns that the table does not have, and for bounds and values of another type.
     """
-    table, given = Table(request.tbl, list(kinds), list(kinds.values())), loaded(request.terms)
-    single = [given[name] for name in ("privacy_unit", "unit") if name in given]
-    lists = [column for name in LISTS for column in given.get(name, ())]
-    table.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
-    for name, ends in given["bounds"].items():
+    table, terms = Table(request.tbl, list(kinds), list(kinds.values())), loaded(request.terms)
+    single = [terms[name] for name in ("privacy_unit", "unit") if name in terms]
+    lists = [column for name in LISTS for column in terms.get(name, ())]
+    table.has([*single, *terms["link"], *lists, *terms["domains"], *terms["bounds"]])
+    for name, ends in terms["bounds"].items():
         _check_bounds(name, ends, table.kind(name))
-        given["bounds"][name] = _stored_bounds(name, ends, table.kind(name))
+        terms["bounds"][name] = _stored_bounds(name, ends, table.kind(name))
     for name, listed in request.listed.items():
         objection = of_other_type(name, listed, table.kind(name))
         if objection is not None:
             raise InvalidInput(objection)
-    return given
+    return terms
 
 
 def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:

@@ -26,49 +26,49 @@ def plain_terms(arguments: Mapping[str, object]) -> dict[str, Any]:
 
     arguments: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
     """
-    found: dict[str, Any] = dict.fromkeys(argument.name for argument in functions()["protect"].arguments[1:])
-    found |= checked(
-        "protect", {name: value for name, value in arguments.items() if value is not None and name != "tbl"}
+    terms: dict[str, Any] = dict.fromkeys(argument.name for argument in functions()["protect"].arguments[1:])
+    terms |= checked(
+        "protect", {name: argument for name, argument in arguments.items() if argument is not None and name != "tbl"}
     )
-    found |= {name: list(found[name] or ()) for name in LISTS}
-    found |= {name: None if found[name] is None else written(found[name]) for name in _AMOUNTS}
-    found["delta"] = None if found["delta"] is None else written(found["delta"])
-    found["link"] = _link(arguments.get("link"))
-    found["domains"] = _domains(arguments.get("domains"))
-    found["bounds"] = _bounds(arguments.get("bounds"))
-    _check_together(found)
-    return {name: value for name, value in found.items() if value not in (None, [], {})}
+    terms |= {name: list(terms[name] or ()) for name in LISTS}
+    terms |= {name: None if terms[name] is None else written(terms[name]) for name in _AMOUNTS}
+    terms["delta"] = None if terms["delta"] is None else written(terms["delta"])
+    terms["link"] = _link(arguments.get("link"))
+    terms["domains"] = _domains(arguments.get("domains"))
+    terms["bounds"] = _bounds(arguments.get("bounds"))
+    _check_together(terms)
+    return {name: term for name, term in terms.items() if term not in (None, [], {})}
 
 
 def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
     """The terms as fields of Policy."""
-    found: dict[str, Any] = {name: tuple(term) if isinstance(term, list) else term for name, term in terms.items()}
+    fields: dict[str, Any] = {name: tuple(term) if isinstance(term, list) else term for name, term in terms.items()}
     for name in _AMOUNTS:
-        if name in found:
-            found[name] = epsilon(found[name], name)
-    if "delta" in found:
-        found["delta"] = delta(found["delta"])
+        if name in fields:
+            fields[name] = epsilon(fields[name], name)
+    if "delta" in fields:
+        fields["delta"] = delta(fields["delta"])
     for name in ("link", "domains", "bounds"):
-        pairs = found.get(name, {}).items()
-        found[name] = {key: of_plain(value) for key, value in pairs}
-    return found
+        pairs = fields.get(name, {}).items()
+        fields[name] = {key: of_plain(entry) for key, entry in pairs}
+    return fields
 
 
-def _check_together(found: Mapping[str, Any]) -> None:
-    for text, other in _APART:
-        named = found[other]
-        _apart(text, found[text], other, named if isinstance(named, list) else [named] if named else [])
-    unit, rows_per_unit = found["privacy_unit"], found["rows_per_unit"]
-    if unit is not None and found["link"]:
+def _check_together(terms: Mapping[str, Any]) -> None:
+    for argument, other in _APART:
+        named = terms[other]
+        _apart(argument, terms[argument], other, named if isinstance(named, list) else [named] if named else [])
+    unit, rows_per_unit = terms["privacy_unit"], terms["rows_per_unit"]
+    if unit is not None and terms["link"]:
         raise InvalidInput(
             "privacy_unit and link both say whose a record is: name the column where the table has it, else the link."
         )
-    unit = "privacy unit" if found["link"] else unit
+    unit = "privacy unit" if terms["link"] else unit
     if unit is None and rows_per_unit not in (None, 1):
         raise InvalidInput(
             "rows_per_unit is for a privacy unit with a column: name it, as in privacy_unit := 'person'."
         )
-    if unit is not None and rows_per_unit is None and found["per_query"] is not None:
+    if unit is not None and rows_per_unit is None and terms["per_query"] is not None:
         raise InvalidInput(
             f"How many records of one {unit} count? Noise grows with it: say so, as in rows_per_unit := 3."
         )
@@ -88,11 +88,11 @@ _APART = (
 )
 
 
-def _apart(one: str, names: list[str], other: str, others: list[str]) -> None:
-    taken = {fold(name) for name in others}
+def _apart(argument: str, names: list[str], other: str, others: list[str]) -> None:
+    other_names = {fold(name) for name in others}
     for name in names:
-        if fold(name) in taken:
-            raise InvalidInput(f'Column "{name}" is both in {one} and in {other}: name it in one of them.')
+        if fold(name) in other_names:
+            raise InvalidInput(f'Column "{name}" is both in {argument} and in {other}: name it in one of them.')
 
 
 def _pairs(value: object, argument: str, example: str) -> dict[str, Any]:
@@ -101,12 +101,12 @@ def _pairs(value: object, argument: str, example: str) -> dict[str, Any]:
         return {}
     # A MAP comes as a list of pairs.
     pairs = list(value.items()) if isinstance(value, Mapping) else value
-    found: dict[Any, Any] = {None: None}
+    by_column: dict[Any, Any] = {None: None}
     if isinstance(pairs, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-        found = dict(pairs)
-    if not all(isinstance(name, str) for name in found):
+        by_column = dict(pairs)
+    if not all(isinstance(name, str) for name in by_column):
         raise InvalidInput(f"{argument} must say something for each column, as in {argument} := {example}.")
-    return found
+    return by_column
 
 
 def _link(value: object) -> dict[str, str]:
@@ -119,10 +119,10 @@ def _link(value: object) -> dict[str, str]:
     return pairs
 
 
-def _domains(given: object) -> dict[str, Any]:
+def _domains(domains: object) -> dict[str, Any]:
     return {
         name: [_plain(value) for value in source] if isinstance(source, list | tuple) else plain(source)
-        for name, source in domain_sources(given).items()
+        for name, source in domain_sources(domains).items()
     }
 
 
@@ -133,18 +133,18 @@ def domain_sources(value: object) -> dict[str, Any]:
     Raises InvalidInput.
     """
     pairs = _pairs(value, "domains", _DOMAINS).items()
-    return {name: _source(name, one) for name, one in pairs if one is not None}
+    return {name: _source(name, domain) for name, domain in pairs if domain is not None}
 
 
 _DOMAINS = "{'state': ['GA', 'NY'], 'county': 'counties'}"
 
 
-def _source(name: str, value: object) -> list[object] | tuple[object, ...] | str | Range | WithNull:
+def _source(name: str, domain: object) -> list[object] | tuple[object, ...] | str | Range | WithNull:
     """One domain. {'values': ..., 'nulls': true} is a list or a name with NULL."""
-    described = value if isinstance(value, Mapping) else {}
+    described = domain if isinstance(domain, Mapping) else {}
     if described and "values" not in described:
         return _range(name, described)
-    source, nulls = described.get("values", value), described.get("nulls")
+    source, nulls = described.get("values", domain), described.get("nulls")
     fits = set(described) <= {"values", "nulls"} and isinstance(nulls, bool | None)
     if not fits or not isinstance(source, str | list | tuple) or not source:
         raise InvalidInput(
@@ -163,8 +163,8 @@ def _range(name: str, arguments: Mapping[str, Any]) -> Range:
     # (YAML and JSON hand over a date as a text.)
     first, last = (_time(end) if isinstance(end, str) else end for end in (first, last))
     step = 1 if step is None else step
-    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in (first, last))
-    days = all(isinstance(value, date) and not isinstance(value, datetime) for value in (first, last))
+    whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (first, last))
+    days = all(isinstance(end, date) and not isinstance(end, datetime) for end in (first, last))
     known = set(arguments) <= {"from", "to", "step", "nulls"} and isinstance(nulls, bool | None)
     if not known or not (whole or days) or not isinstance(step, int) or step < 1:
         raise InvalidInput(
@@ -173,10 +173,10 @@ def _range(name: str, arguments: Mapping[str, Any]) -> Range:
         )
     assert first is not None
     assert last is not None
-    found = Range(first, last, step, bool(nulls))
-    if not 0 < found.count <= _MOST_VALUES:
+    spanned = Range(first, last, step, bool(nulls))
+    if not 0 < spanned.count <= _MOST_VALUES:
         raise InvalidInput(f'The range of "{name}" must have from 1 to {_MOST_VALUES:,} values: choose a larger step.')
-    return found
+    return spanned
 
 
 def _plain(value: object) -> object:
@@ -190,11 +190,11 @@ def _bounds(value: object) -> dict[str, list[str]]:
     for name, pair in _pairs(value, "bounds", example).items():
         if pair is None:
             continue
-        times = [_time(each) for each in pair] if isinstance(pair, list | tuple) else []
+        times = [_time(end) for end in pair] if isinstance(pair, list | tuple) else []
         if len(times) == 2 and None not in times:
             bounds[name] = _of_times(name, [str(time) for time in times])
             continue
-        numbers = [rational(_number(each)) for each in pair] if isinstance(pair, list | tuple) else []
+        numbers = [rational(_number(end)) for end in pair] if isinstance(pair, list | tuple) else []
         whole = [number for number in numbers if number is not None]
         if (
             len(whole) not in (2, 3)
@@ -207,7 +207,7 @@ def _bounds(value: object) -> dict[str, list[str]]:
                 f'The bounds of "{name}" must be its least and its largest value, and a step above zero if there is '
                 f"one, none beyond 10^15: bounds := {example}."
             )
-        bounds[name] = [written(each) for each in whole]
+        bounds[name] = [written(number) for number in whole]
     return bounds
 
 

@@ -33,13 +33,13 @@ class Population:
     weight: str | None = None
 
     @classmethod
-    def read(cls, asked: dict[str, Any]) -> Self:
-        """Take these arguments out of `asked`. Raises InvalidInput if they contradict each other."""
-        people, share, weight = (asked.pop(name) for name in _SOURCES)
-        said = [name for name, value in zip(_SOURCES, (people, share, weight), strict=True) if value is not None]
-        if len(said) > 1:
-            raise InvalidInput(f"{said[0]} and {said[1]} both say how many people there are: give one of them.")
-        arguments.disjoint([] if weight is None else [weight], asked["qi"], "weight")
+    def read(cls, checked: dict[str, Any]) -> Self:
+        """Take these arguments out of `checked`. Raises InvalidInput if they contradict each other."""
+        people, share, weight = (checked.pop(name) for name in _SOURCES)
+        sources = [name for name, source in zip(_SOURCES, (people, share, weight), strict=True) if source is not None]
+        if len(sources) > 1:
+            raise InvalidInput(f"{sources[0]} and {sources[1]} both say how many people there are: give one of them.")
+        arguments.disjoint([] if weight is None else [weight], checked["qi"], "weight")
         return cls(people, share, weight)
 
     @property
@@ -84,10 +84,10 @@ class Population:
 
         Weights are added as decimals, because a sum of floats depends on the order of the rows.
         """
-        value = f"TRY_CAST({ROW}.{identifier(self.weight or '')} AS DECIMAL(28, 9))"
+        weight = f"TRY_CAST({ROW}.{identifier(self.weight or '')} AS DECIMAL(28, 9))"
         return (
-            f"CASE WHEN system.main.bool_and(coalesce({value} > 0, false)) "
-            f"THEN CAST(system.main.sum({value}) AS DOUBLE) END"
+            f"CASE WHEN system.main.bool_and(coalesce({weight} > 0, false)) "
+            f"THEN CAST(system.main.sum({weight}) AS DOUBLE) END"
         )
 
     def sampled(

@@ -43,21 +43,21 @@ class Prepare(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked({**arguments, "queries": None})
-        asked["by"] = _tables(arguments["by"])
-        asked["queries"] = _queries(arguments["queries"])
-        if asked["within"] is not None:
-            asked["within"] = Fraction(str(asked["within"]))
-        if not asked["by"] and not asked["queries"] and asked["file"] is None:
+        checked = cls.checked({**arguments, "queries": None})
+        checked["by"] = _tables(arguments["by"])
+        checked["queries"] = _queries(arguments["queries"])
+        if checked["within"] is not None:
+            checked["within"] = Fraction(str(checked["within"]))
+        if not checked["by"] and not checked["queries"] and checked["file"] is None:
             raise InvalidInput(
                 "prepare needs tables: name their columns, as in by := [['state', 'sex'], ['age']], or give queries or "
                 "a file of them."
             )
-        if asked["epsilon"] is None and asked["within"] is None:
+        if checked["epsilon"] is None and checked["within"] is None:
             raise InvalidInput("prepare needs a price or an accuracy: say epsilon := 0.1, or within := 50.")
-        if asked["epsilon"] is not None and asked["within"] is not None:
+        if checked["epsilon"] is not None and checked["within"] is not None:
             raise InvalidInput("Of epsilon and within the one follows from the other: give one of them.")
-        return cls(**asked)
+        return cls(**checked)
 
     def query(self) -> str:
         """DuckDB reads the file where the query runs, so a connection that may not read it gets DuckDB's refusal."""
@@ -72,18 +72,20 @@ def _tables(value: object) -> tuple[tuple[str, ...], ...]:
     """The columns of each table, each table once, whatever the order of its columns."""
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(one, list) for one in value):
+    if not isinstance(value, list) or not all(isinstance(table, list) for table in value):
         raise InvalidInput("by must list the columns of each table, as in by := [['state', 'sex'], ['age']].")
-    found = {tuple(sorted(map(fold, name))): tuple(name) for name in (names(each, "by", empty=True) for each in value)}
-    return tuple(found.values())
+    tables = {
+        tuple(sorted(map(fold, name))): tuple(name) for name in (names(columns, "by", empty=True) for columns in value)
+    }
+    return tuple(tables.values())
 
 
-def _queries(given: object) -> tuple[str, ...]:
-    if given is None:
+def _queries(queries: object) -> tuple[str, ...]:
+    if queries is None:
         return ()
-    if not isinstance(given, list) or not all(isinstance(value, str) for value in given):
+    if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
         raise InvalidInput("queries must be texts, as in queries := ['SELECT state, count(*) FROM t GROUP BY state'].")
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(queries))
 
 
 def _prepare(prepare: Prepares, request: Prepare, seen: pa.Scalar, texts: pa.Scalar) -> pa.Array:

@@ -29,13 +29,13 @@ def _width(form: Any, weights: Any, cells: Any) -> pa.Array:
         return pa.array([], pa.float64())
     widths: Any = _read(form[0].as_py())
     known: dict[bytes, float] = {}
-    values = []
-    for value in _lists(cells):
-        key = widths.alike(value)
+    half_widths = []
+    for added in _lists(cells):
+        key = widths.alike(added)
         if key not in known:
-            known[key] = widths.width(widths.of(value, _numbers(weights)))
-        values.append(known[key])
-    return pa.array(values, pa.float64())
+            known[key] = widths.width(widths.of(added, _numbers(weights)))
+        half_widths.append(known[key])
+    return pa.array(half_widths, pa.float64())
 
 
 def _quotient_end(side: Any, form: Any, weights: Any, divisors: Any, *quotient: Any) -> pa.Array:
@@ -51,25 +51,25 @@ def _quotient_end(side: Any, form: Any, weights: Any, divisors: Any, *quotient: 
         return pa.array([], pa.float64())
     widths: Any = _read(form[0].as_py())
     known: dict[Any, tuple[float, float, float]] = {}
-    values = []
-    for value, other in zip(_lists(part), _lists(whole), strict=True):
-        key = widths.alike(value), widths.alike(other), np.array_equal(value, other)
+    noises = []
+    for part_cells, whole_cells in zip(_lists(part), _lists(whole), strict=True):
+        key = widths.alike(part_cells), widths.alike(whole_cells), np.array_equal(part_cells, whole_cells)
         if key not in known:
-            first, second = widths.of(value, _numbers(weights)), widths.of(other, _numbers(divisors))
+            first, second = widths.of(part_cells, _numbers(weights)), widths.of(whole_cells, _numbers(divisors))
             known[key] = widths.quotient(first, second)
-        values.append(known[key])
+        noises.append(known[key])
     above, below, off = (np.asarray(number, dtype=np.float64) for number in numbers)
-    ends = quotient_ends(above, below, list(np.array(values).T), off, widths.factor)
+    ends = quotient_ends(above, below, list(np.array(noises).T), off, widths.factor)
     return pa.array(ends[side[0].as_py() == "high"])
 
 
 def _lists(cells: Any) -> list[Any]:
-    return [np.array(value or (), dtype=np.int64) for value in cells.to_pylist()]
+    return [np.array(row or (), dtype=np.int64) for row in cells.to_pylist()]
 
 
-def _numbers(text: Any) -> list[float]:
+def _numbers(constant: Any) -> list[float]:
     """The numbers in a constant: the weights of a cell's parts."""
-    return [float(value) for value in text[0].as_py().split()]
+    return [float(number) for number in constant[0].as_py().split()]
 
 
 @lru_cache(200)
@@ -84,5 +84,5 @@ def _read(form: str) -> Any:
 
     sizes, residuals, factor, is_whole, *rest = form.split(";")
     noise = Noise(tuple(map(int, sizes.split())), tuple(map(float, residuals.split())))
-    along = Along(int(rest[0]), np.array([float(text) for text in rest[1].split()])) if rest else None
+    along = Along(int(rest[0]), np.array([float(way) for way in rest[1].split()])) if rest else None
     return Widths(noise, float(factor), is_whole == "1", along)

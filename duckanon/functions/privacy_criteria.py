@@ -84,14 +84,14 @@ class Criteria:
     @property
     def failures(self) -> list[tuple[str, str, float]]:
         """When a release fails: a measure of k_report, '<', '>' or '>=', and a bound that it then compares so with."""
-        values = []
+        failures = []
         if self.c is not None and self.l is not None:
-            values.append(("recursive_c", ">=", float(self.c)))
+            failures.append(("recursive_c", ">=", float(self.c)))
         elif self.l is not None:
-            values.append(("entropy_l" if self.diversity == "entropy" else "l", "<", float(f"{float(self.l):.12g}")))
+            failures.append(("entropy_l" if self.diversity == "entropy" else "l", "<", float(f"{float(self.l):.12g}")))
         if self.t is not None:
-            values.append(("t", ">", float(self.t) + _ROUNDING))
-        return values
+            failures.append(("t", ">", float(self.t) + _ROUNDING))
+        return failures
 
     def fails(self, measures: Mapping[str, Any]) -> bool:
         """Whether a release with these measures of k_report fails."""
@@ -104,7 +104,7 @@ class Criteria:
             return "false"
         parts = ["answer.problem IS NOT NULL"]
         parts += [f"answer.measures.{name} {comparison} {bound!r}" for name, comparison, bound in self.failures]
-        asked = KReport(
+        report = KReport(
             tbl="",
             qi=(),
             sensitive=self.sensitive,
@@ -113,23 +113,23 @@ class Criteria:
             null_sensitive=self.null_sensitive,
             unit=self.unit,
         )
-        return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
+        return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {report.measured()} AS answer FROM {source}))"
 
 
-def read(asked: dict[str, Any], apart: Sequence[str]) -> Criteria:
+def read(checked: dict[str, Any], apart: Sequence[str]) -> Criteria:
     """Take the criteria out of the arguments of a call. apart: columns that cannot be sensitive ones."""
-    columns, close, unit, suppress = (asked.pop(name) for name in ("sensitive", "t", "unit", "max_suppression"))
-    nulls = asked.pop("null_sensitive")
-    kind, least, ratio = _diversity(*(asked.pop(name) for name in ("l", "diversity", "c")))
+    columns, close, unit, suppress = (checked.pop(name) for name in ("sensitive", "t", "unit", "max_suppression"))
+    nulls = checked.pop("null_sensitive")
+    kind, least, ratio = _diversity(*(checked.pop(name) for name in ("l", "diversity", "c")))
     if columns and least is None and close is None:
         raise InvalidInput("sensitive names columns without a condition: give l or t, as in l := 3.")
     if not columns and (least is not None or close is not None):
         raise InvalidInput("l and t are conditions on sensitive columns: name them, as in sensitive := ['illness'].")
-    taken = {fold(name) for name in apart}
+    others = {fold(name) for name in apart}
     for name in columns:
-        if fold(name) in taken:
+        if fold(name) in others:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
-    arguments.check_unit(unit, asked["qi"], columns)
+    arguments.check_unit(unit, checked["qi"], columns)
     return Criteria(columns, least, kind, ratio, close, nulls, suppress, unit)
 
 

@@ -87,13 +87,13 @@ def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
             f"k_anonymize and within := '{copies[0].name}', from all its rows",
         )
     shown = list(candidate.columns)
-    for one in candidate.earlier:
-        if not one.same or not is_computed(con, one.read, candidate.of, candidate.release, shown):
+    for earlier in candidate.earlier:
+        if not earlier.same or not is_computed(con, earlier.read, candidate.of, candidate.release, shown):
             _refuse(
                 candidate,
-                f"{one.name} is published, and its numbers cannot be computed from this table, so both together may "
-                "tell more. Show the columns of that table as they are, of all records, or do without the k-anonymous "
-                "table",
+                f"{earlier.name} is published, and its numbers cannot be computed from this table, so both together "
+                "may tell more. Show the columns of that table as they are, of all records, or do without the "
+                "k-anonymous table",
             )
 
 
@@ -205,10 +205,10 @@ def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Seque
         return f"they have {len(names)} variables, and no more than {MOST_VARIABLES} are audited together"
     joint = Joint(con, candidate, [*candidate.earlier, candidate.terms])
     finding = next((finding for finding in joint.findings() if not finding.safe), None)
-    return None if finding is None else told(finding, candidate.policy)
+    return None if finding is None else in_words(finding, candidate.policy)
 
 
-def told(finding: Finding, policy: Policy) -> str:
+def in_words(finding: Finding, policy: Policy) -> str:
     """A finding in words."""
     by = ", ".join(name for name in finding.variables if name != finding.union_of)
     what = _what(policy)
@@ -287,8 +287,8 @@ def counts_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, column
         f"SELECT system.main.count(*), system.main.count(*) FILTER (WHERE units < {policy.small}) FROM "
         f"(SELECT {units} AS units FROM {of}{f' GROUP BY {keys}' if keys else ''} HAVING system.main.count(*) > 0)"
     ).fetchall()
-    texts = [f"{few} of the {whole} cells hold 1 to {policy.small - 1} {_what(policy)}"] if few else []
-    return [*texts, *_linked(con, candidate, columns), *_alike(con, candidate, columns)]
+    problems = [f"{few} of the {whole} cells hold 1 to {policy.small - 1} {_what(policy)}"] if few else []
+    return [*problems, *_linked(con, candidate, columns), *_alike(con, candidate, columns)]
 
 
 def _linked(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
@@ -305,7 +305,7 @@ def _linked(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Seque
 def _alike(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequence[str]) -> list[str]:
     """Few units that can be found by all other columns, and share a value of a sensitive one."""
     policy, levels = candidate.policy, candidate.levels
-    sensitive, values = _folded(policy.sensitive), []
+    sensitive, problems = _folded(policy.sensitive), []
     for name in columns:
         if fold(name) not in sensitive:
             continue
@@ -318,19 +318,19 @@ def _alike(con: duckdb.DuckDBPyConnection, candidate: Candidate, columns: Sequen
         few = _few(con, candidate, others, one_value)
         if few:
             rows = f"rows by {', '.join(others)}" if others else "tables"
-            values.append(f'{few} {rows} of fewer than {policy.k} {_what(policy)} have all the same "{name}"')
-    return values
+            problems.append(f'{few} {rows} of fewer than {policy.k} {_what(policy)} have all the same "{name}"')
+    return problems
 
 
 def _few(con: duckdb.DuckDBPyConnection, candidate: Candidate, keys: Sequence[str], test: str) -> int:
     """How many combinations that pass a test hold fewer than k units."""
     policy, of = candidate.policy, candidate.of
     by = f" GROUP BY {', '.join(map(identifier, keys))}" if keys else ""
-    ((value,),) = con.execute(
+    ((count,),) = con.execute(
         f"SELECT system.main.count(*) FROM (SELECT {_units(candidate)} AS units, {test} AS passed FROM {of}{by} "
         f"HAVING system.main.count(*) > 0) WHERE passed AND units < {policy.k}"
     ).fetchall()
-    return int(value)
+    return int(count)
 
 
 def _units(candidate: Candidate) -> str:
@@ -357,7 +357,7 @@ def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_
     )
     alone = np.bincount(row)[row] == 1
     few = int(((known | alone) & (units < policy.small)).sum())
-    texts = (
+    problems = (
         [
             f"of {few} of its {len(row)} cells, which hold 1 to {policy.small - 1} {_what(policy)}, the number follows "
             "from the shares and the number of all records, or they are all of their row"
@@ -365,7 +365,7 @@ def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_
         if few
         else []
     )
-    return [*texts, *_linked(con, candidate, terms.columns), *_alike(con, candidate, terms.columns)]
+    return [*problems, *_linked(con, candidate, terms.columns), *_alike(con, candidate, terms.columns)]
 
 
 def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints, _Ints, _Ints]:
@@ -373,12 +373,12 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints,
     rows = [f"v{at}" for at in range(len(candidate.terms.given))]
     named = [f"{identifier(name)} AS v{at}" for at, name in enumerate(candidate.terms.columns)]
     order = ", ".join(f"v{at}" for at in range(len(named)))
-    found = con.execute(
+    columns = con.execute(
         f"SELECT system.main.dense_rank() OVER (ORDER BY {', '.join(rows)}) - 1 AS place, n, CAST(units AS BIGINT) AS "
         f"units FROM (SELECT {', '.join(named)}, {candidate.records} AS n, {_units(candidate)} AS units "
         f"FROM {candidate.of} GROUP BY ALL) ORDER BY place, {order}"
     ).fetchnumpy()
-    row, count, units = (np.asarray(found[name]).astype(np.int64) for name in ("place", "n", "units"))
+    row, count, units = (np.asarray(columns[name]).astype(np.int64) for name in ("place", "n", "units"))
     return row, count, units
 
 
@@ -388,9 +388,9 @@ def _exact(row: _Ints, count: _Ints, policy: Policy, width: int) -> _Bools:
     from duckanon.engines.cells.reduction import reduce
 
     table = reduce(row, count)
-    found = audit_table(table)
+    bounds = audit_table(table)
     part = count // table.divisors[row]
-    return _known(found.lower[row] * part, found.upper[row] * part, count, policy.small, width)
+    return _known(bounds.lower[row] * part, bounds.upper[row] * part, count, policy.small, width)
 
 
 def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:

@@ -119,8 +119,8 @@ class _TreeCell(_LabelCell):
 
     def check(self, con: duckdb.DuckDBPyConnection, of: str) -> None:
         lost = f"{identifier(self.column)} IS NOT NULL AND {self.value()} IS NULL"
-        ((value,),) = con.execute(f"SELECT system.main.count(*) FROM {of} WHERE {lost}").fetchall()
-        if value:
+        ((strays,),) = con.execute(f"SELECT system.main.count(*) FROM {of} WHERE {lost}").fetchall()
+        if strays:
             raise InvalidInput(Labels(self.column, 0, None, ()).outside)
 
 
@@ -165,10 +165,12 @@ def cells_of(
                 f'hierarchies names "{named}", which is no quasi-identifier of the policy: leave it out of hierarchies.'
             )
     cells = list[Cell]()
-    for wanted in qi:
-        if fold(wanted) not in kinds:
-            raise InvalidInput(f'The protected table has no column "{wanted}" any more, which its policy names.')
-        name, kind = kinds[fold(wanted)]
+    for quasi_identifier in qi:
+        if fold(quasi_identifier) not in kinds:
+            raise InvalidInput(
+                f'The protected table has no column "{quasi_identifier}" any more, which its policy names.'
+            )
+        name, kind = kinds[fold(quasi_identifier)]
         label = own.get(fold(f"{name}_label"))
         if fold(name) in trees:
             cells.append(_tree_cell(con, len(cells), (name, kind), columns, label, (release, trees[fold(name)])))
@@ -235,13 +237,13 @@ def _tree_cell(
         raise _wrong_type(name)
     labels = Labels(name, at, table, ())
     tree, spans = f"temp.main._dk_leaves_{at}", f"temp.main._dk_labels_{at}"
-    made = EarlierLabels(labels)
-    for target, of in ((tree, labels.tree), (spans, made.span)):
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {target} AS WITH {made.defined}_dk_none AS (SELECT 1) FROM {of}")
+    earlier = EarlierLabels(labels)
+    for target, of in ((tree, labels.tree), (spans, earlier.span)):
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {target} AS WITH {earlier.defined}_dk_none AS (SELECT 1) FROM {of}")
     ((rows,),) = con.execute(f"SELECT system.main.list(labels[:-2] ORDER BY number) FROM {tree}").fetchall()
     hierarchy(name, rows or [])
-    told = identifier(label)
-    known = f"{told} IS NULL OR {told} IN (SELECT s.label FROM {spans} AS s)"
+    label_column = identifier(label)
+    known = f"{label_column} IS NULL OR {label_column} IN (SELECT s.label FROM {spans} AS s)"
     ((strange,),) = con.execute(f"SELECT system.main.count(*) FROM {release} WHERE NOT ({known})").fetchall()
     if strange:
         raise InvalidInput(
@@ -261,14 +263,14 @@ def _band_cell(
 ) -> Cell:
     """The cell of a quasi-identifier that is released as labels of bands. Raises InvalidInput for other labels."""
     name, kind = column
-    told, ends = (
+    shown, ends = (
         identifier(label),
         ["DATE"] if is_date(kind) else ["BIGINT", "DECIMAL(38, 9)"] if is_number(kind) else [],
     )
     for end in ends if columns[label] == "VARCHAR" else []:
-        sides = (f"system.main.regexp_extract({told}, {BAND}, {at})" for at in (1, 2))
+        sides = (f"system.main.regexp_extract({shown}, {BAND}, {at})" for at in (1, 2))
         test = " AND ".join(f"({side} = '' OR TRY_CAST({side} AS {end}) IS NOT NULL)" for side in sides)
-        fine = f"{told} IS NULL OR {told} = {literal(ROOT)} OR system.main.regexp_matches({told}, {BAND}) AND {test}"
+        fine = f"{shown} IS NULL OR {shown} = {literal(ROOT)} OR system.main.regexp_matches({shown}, {BAND}) AND {test}"
         ((strange,),) = con.execute(f"SELECT system.main.count(*) FROM {release} WHERE NOT ({fine})").fetchall()
         if not strange:
             return _BandCell(name, kind, (label,), (f"k{at}_0",), end=end)

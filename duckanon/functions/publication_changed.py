@@ -41,12 +41,12 @@ _TIE = 1e-6
 def check_changed_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: Perturbation) -> None:
     """Raises InvalidInput for perturbed sums that are not what the records give, or that tell too much."""
     ptable = _ptable(con, candidate, by)
-    texts, cells = _published(con, candidate, by)
-    shown = np.array([_units(candidate, text) for text in texts], dtype=np.int64)
+    published, cells = _published(con, candidate, by)
+    shown = np.array([_units(candidate, written) for written in published], dtype=np.int64)
     wrong = int((np.abs(shown - cells.sums - _changes(candidate, ptable, cells)) > 0.5 + _TIE).sum())
     if wrong:
         raise InvalidInput(
-            f"{wrong} of the {len(texts)} sums are not what cell_key makes of {candidate.label} with magnitude "
+            f"{wrong} of the {len(published)} sums are not what cell_key makes of {candidate.label} with magnitude "
             f"{candidate.terms.magnitude:g}: make the release again from the table as it is."
         )
     _check_open(candidate, ptable, cells, shown)
@@ -159,17 +159,21 @@ def _made(candidate: Candidate, by: Perturbation, more: Sequence[str] = ()) -> s
     keys = list(map(identifier, candidate.terms.variables))
     hashed = looked_up(key_sql(by.key)[1], fold(candidate.terms.sum or ""))
     largest = f"system.main.max({units_of('x', candidate)}, 2)"
-    made = [f"{units_of('system.main.sum(x)', candidate)} AS s", f"{largest} AS top", f"CAST({hashed} AS BIGINT) AS h"]
+    measures = [
+        f"{units_of('system.main.sum(x)', candidate)} AS s",
+        f"{largest} AS top",
+        f"CAST({hashed} AS BIGINT) AS h",
+    ]
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     return (
-        f"FROM (SELECT {', '.join([*keys, *made, *more])} "
+        f"FROM (SELECT {', '.join([*keys, *measures, *more])} "
         f"FROM (SELECT *, {amount(candidate)} AS x FROM {candidate.of}){grouped})"
     )
 
 
-def _units(candidate: Candidate, text: str | None) -> int:
+def _units(candidate: Candidate, written: str | None) -> int:
     """A published sum in units of its last decimal. Raises InvalidInput for NULL, and for more decimals."""
-    units = None if text is None else number(text) * 10 ** digits_of(candidate)
+    units = None if written is None else number(written) * 10 ** digits_of(candidate)
     if units is None or units.denominator != 1:
         raise InvalidInput(f'Column "{CHANGED}" holds the sums as cell_key gives them, and no NULL: publish these.')
     return int(units)

@@ -33,19 +33,21 @@ def leveled(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Candidate:
         return candidate
     columns = _Columns(con, candidate)
     earlier = []
-    for at, one in enumerate(candidate.earlier):
-        if one.codes:
-            variables = _expanded(one.variables, columns.of(one.codes))
-            copy = one.copy and columns.release(f"earlier_{at}", one.copy, one.columns, one.variables, one.codes)
-            shown = (*one.columns, *(name for name in variables if name not in one.variables))
-            one = replace(one, variables=variables, copy=copy, columns=shown)
-        earlier.append(one)
+    for at, publication in enumerate(candidate.earlier):
+        if publication.codes:
+            variables = _expanded(publication.variables, columns.of(publication.codes))
+            copy = publication.copy and columns.release(
+                f"earlier_{at}", publication.copy, publication.columns, publication.variables, publication.codes
+            )
+            shown = (*publication.columns, *(name for name in variables if name not in publication.variables))
+            publication = replace(publication, variables=variables, copy=copy, columns=shown)
+        earlier.append(publication)
     terms, release, shown_columns = candidate.terms, candidate.release, dict(candidate.columns)
     if candidate.codes:
-        made = columns.of(candidate.codes)
-        variables = _expanded(terms.variables, made)
+        leveled_columns = columns.of(candidate.codes)
+        variables = _expanded(terms.variables, leveled_columns)
         release = columns.release("candidate", release, list(candidate.columns), terms.variables, candidate.codes)
-        for leveled_column in made.values():
+        for leveled_column in leveled_columns.values():
             *names, own = leveled_column.names
             shown_columns |= dict.fromkeys(names, "VARCHAR")
             key = next(name for name in candidate.columns if fold(name) == fold(own))
@@ -69,7 +71,7 @@ class _Columns:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         self._con, self._candidate = con, candidate
-        self._made: dict[tuple[str, Codes], Leveled] = {}
+        self._levels_of: dict[tuple[str, Codes], Leveled] = {}
         used: dict[tuple[str, Codes], set[str | None]] = {}
         for codes, release in ((candidate.codes, candidate.release), *((o.codes, o.copy) for o in candidate.earlier)):
             for column, lines in codes.items():
@@ -78,19 +80,21 @@ class _Columns:
             own = next((name for name in candidate.source if fold(name) == column), None)
             if own is None:
                 raise InvalidInput(f'{candidate.label} has no column "{column}" of codes: name one in hierarchies.')
-            others = sum(known == column for known, _ in self._made)
+            others = sum(known == column for known, _ in self._levels_of)
             name = "{column} (level {at})" if not others else f"{{column}} (level {{at}} of hierarchy {others + 1})"
-            self._made[column, lines] = levels_of_codes(own, lines, sorted(codes_used, key=str), name)
-        self.levels = {name: column for (column, _), one in self._made.items() for name in one.names[:-1]}
-        taken = {fold(name) for name in candidate.source} & {fold(name) for name in self.levels}
-        if taken:
+            self._levels_of[column, lines] = levels_of_codes(own, lines, sorted(codes_used, key=str), name)
+        self.levels = {
+            name: column for (column, _), of_codes in self._levels_of.items() for name in of_codes.names[:-1]
+        }
+        clashes = {fold(name) for name in candidate.source} & {fold(name) for name in self.levels}
+        if clashes:
             raise InvalidInput(
-                f'{candidate.label} has a column "{min(taken)}", as a level of codes is called: rename it.'
+                f'{candidate.label} has a column "{min(clashes)}", as a level of codes is called: rename it.'
             )
 
     def of(self, codes: Mapping[str, Codes]) -> dict[str, Leveled]:
         """The levels of columns of codes, by folded column."""
-        return {column: self._made[column, lines] for column, lines in codes.items()}
+        return {column: self._levels_of[column, lines] for column, lines in codes.items()}
 
     def _used(self, column: str, lines: Codes, release: str | None) -> set[str | None]:
         """The codes of records, and those of a release that have no parts."""
@@ -109,26 +113,26 @@ class _Columns:
     def records(self) -> str:
         """What stands after FROM to read the records with their levels."""
         joined, shown = f"{self._candidate.of} AS r", ["r.*"]
-        for at, ((column, _), one) in enumerate(self._made.items()):
-            *names, _own = one.names
+        for at, ((column, _), of_codes) in enumerate(self._levels_of.items()):
+            *names, _own = of_codes.names
             table = f"temp.main._dk_levels_{at}"
-            self._fill(table, ["code", *names], [(code, *labels[:-1]) for code, labels in one.leaves.items()])
+            self._fill(table, ["code", *names], [(code, *labels[:-1]) for code, labels in of_codes.leaves.items()])
             joined += f" LEFT JOIN {table} AS c{at} ON CAST(r.{identifier(column)} AS VARCHAR) = c{at}.code"
             shown += [f"c{at}.{identifier(name)}" for name in names]
         return f"(SELECT {', '.join(shown)} FROM {joined})"
 
     def release(
-        self, name: str, relation: str, columns: Sequence[str], variables: Sequence[str], codes: Mapping[str, Codes]
+        self, name: str, source: str, columns: Sequence[str], variables: Sequence[str], codes: Mapping[str, Codes]
     ) -> str:
         """A release with levels in the place of codes. Raises InvalidInput where its codes lie elsewhere."""
-        made = self.of(codes)
-        expanded = _expanded(variables, made)
+        leveled_columns = self.of(codes)
+        expanded = _expanded(variables, leveled_columns)
         if not level_columns(columns):
             raise InvalidInput(
                 "A table of codes has levels: publish what suppress gives, with row_level and col_level."
             )
-        whole = form(self._con, relation, columns, expanded)
-        for column, one in made.items():
+        whole = form(self._con, source, columns, expanded)
+        for column, of_codes in leveled_columns.items():
             at = next(
                 (
                     lists[0]
@@ -139,18 +143,18 @@ class _Columns:
             )
             if at is None:
                 raise InvalidInput(
-                    f'hierarchies names "{one.names[-1]}", which is not in variables: name it there too.'
+                    f'hierarchies names "{of_codes.names[-1]}", which is not in variables: name it there too.'
                 )
-            relation = self._replaced(f"temp.main._dk_{name}_{at}", relation, columns, one, at)
-            columns = [*columns, *one.names[:-1]]
-        return relation
+            source = self._replaced(f"temp.main._dk_{name}_{at}", source, columns, of_codes, at)
+            columns = [*columns, *of_codes.names[:-1]]
+        return source
 
-    def _replaced(self, table: str, relation: str, columns: Sequence[str], one: Leveled, at: int) -> str:
+    def _replaced(self, table: str, source: str, columns: Sequence[str], of_codes: Leveled, at: int) -> str:
         """The release with the levels of one column. at: the list that it is in."""
-        *names, own = one.names
+        *names, own = of_codes.names
         nodes = f"{table}_nodes"
-        lines = [(label, level, here, *labels) for label, level, here, labels in one.nodes]
-        self._fill(nodes, ["label", "level", "here", *(f"l{i}" for i in range(len(one.names)))], lines)
+        lines = [(label, level, here, *labels) for label, level, here, labels in of_codes.nodes]
+        self._fill(nodes, ["label", "level", "here", *(f"l{i}" for i in range(len(of_codes.names)))], lines)
         level = LEVELS[at] if at < len(LEVELS) else f"{BY_LEVEL}[{at - len(LEVELS) + 1}]"
         kind = kind_of(self._candidate, own)
         shown = []
@@ -169,7 +173,7 @@ class _Columns:
         on = f"r.{level} = n.level AND CAST(r.{identifier(own)} AS VARCHAR) IS NOT DISTINCT FROM n.label"
         self._con.execute(
             f"CREATE OR REPLACE TEMP TABLE {table.split('.')[-1]} AS SELECT {', '.join(shown)}, n.level AS _dk_level "
-            f"FROM {relation} AS r LEFT JOIN {nodes} AS n ON {on}"
+            f"FROM {source} AS r LEFT JOIN {nodes} AS n ON {on}"
         ).fetchall()
         ((strays,),) = self._con.execute(f"SELECT system.main.count(*) FROM {table} WHERE _dk_level IS NULL").fetchall()
         if strays:
@@ -184,16 +188,16 @@ class _Columns:
         """Make a temporary table of these lines: texts, but for whole numbers in level and here."""
         kinds = {"level": "BIGINT", "here": "BIGINT"}
         shown = [f"CAST(unnest(?) AS {kinds.get(name, 'VARCHAR')}) AS {identifier(name)}" for name in names]
-        values = [list(column) for column in zip(*lines, strict=True)]
-        self._con.execute(f"CREATE OR REPLACE TEMP TABLE {table.split('.')[-1]} AS SELECT {', '.join(shown)}", values)
+        columns = [list(column) for column in zip(*lines, strict=True)]
+        self._con.execute(f"CREATE OR REPLACE TEMP TABLE {table.split('.')[-1]} AS SELECT {', '.join(shown)}", columns)
 
 
-def _expanded(variables: Sequence[str], made: Mapping[str, Leveled]) -> tuple[str, ...]:
+def _expanded(variables: Sequence[str], of_codes: Mapping[str, Leveled]) -> tuple[str, ...]:
     """The variables with all levels of codes, the widest first."""
-    texts: list[str] = []
+    expanded: list[str] = []
     for name in variables:
-        texts += [*made[fold(name)].names[:-1], name] if fold(name) in made else [name]
-    return tuple(texts)
+        expanded += [*of_codes[fold(name)].names[:-1], name] if fold(name) in of_codes else [name]
+    return tuple(expanded)
 
 
 def _policy(policy: Policy, levels: Mapping[str, str]) -> Policy:

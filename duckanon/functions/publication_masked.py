@@ -37,9 +37,9 @@ def check_masked(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
 def _check_columns(candidate: Candidate, more: Sequence[str], way: str) -> None:
     """Check the columns of a release. more: those beside variables; way: how to get a release with these."""
     terms = candidate.terms
-    wanted = [*terms.variables, *more]
-    if {fold(column) for column in candidate.columns} != {fold(one) for one in wanted}:
-        raise InvalidInput(f"The release must have the columns {', '.join(wanted)} and no others: {way}.")
+    expected = [*terms.variables, *more]
+    if {fold(column) for column in candidate.columns} != {fold(column) for column in expected}:
+        raise InvalidInput(f"The release must have the columns {', '.join(expected)} and no others: {way}.")
     kinds = {fold(name): kind for name, kind in candidate.columns.items()}
     for name in terms.variables:
         if kinds[fold(name)] != kind_of(candidate, name):
@@ -63,17 +63,17 @@ def _check_suppressed(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> N
             raise InvalidInput(f'Column "{name}" must hold lists of levels: publish what suppress gives.')
     if terms.summed:
         check_summed(con, candidate)
-    made = form(con, candidate.release, candidate.columns, terms.variables)
-    found = [cell for margin in made.margins for cell in _cells(con, candidate, margin)]
-    wrong = sum(not is_right for is_right in found)
+    release_form = form(con, candidate.release, candidate.columns, terms.variables)
+    are_right = [cell for margin in release_form.margins for cell in _cells(con, candidate, margin)]
+    wrong = sum(not is_right for is_right in are_right)
     if wrong:
         raise InvalidInput(
-            f"{wrong} of the {len(found)} cells neither are suppressed nor hold what {candidate.label} has: the "
+            f"{wrong} of the {len(are_right)} cells neither are suppressed nor hold what {candidate.label} has: the "
             f"{_measure(terms)}, where a cell that is missing "
             "is zero. Make the release again from the table as it is."
         )
     if terms.summed:
-        check_sums(con, candidate, made)
+        check_sums(con, candidate, release_form)
 
 
 def _measure(terms: Terms) -> str:
@@ -88,12 +88,12 @@ def hides_totals(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     terms = candidate.terms
     if terms.suppressed is None:
         return terms.kind == "shares"
-    made = form(con, candidate.release, candidate.columns, terms.variables)
-    totals = Totals.of(made, candidate, terms)
-    for margin in (one for one in made.margins if one.total):
-        values = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in margin.variables) or "NULL"
+    release_form = form(con, candidate.release, candidate.columns, terms.variables)
+    totals = Totals.of(release_form, candidate, terms)
+    for margin in (margin for margin in release_form.margins if margin.total):
+        columns = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in margin.variables) or "NULL"
         hidden = con.execute(
-            f"SELECT {values} FROM {candidate.release} WHERE {margin.levels} AND {identifier(terms.suppressed)}"
+            f"SELECT {columns} FROM {candidate.release} WHERE {margin.levels} AND {identifier(terms.suppressed)}"
         ).fetchall()
         if any(place(margin.nodes, dict(zip(margin.variables, row, strict=False))) in totals for row in hidden):
             return True
@@ -105,10 +105,10 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     terms = candidate.terms
     keys = list(map(identifier, margin.variables))
     rest = [identifier(name) for name in terms.variables if name not in margin.variables]
-    value, hidden = identifier(terms.value or ""), identifier(terms.suppressed or "")
+    value_column, hidden = identifier(terms.value or ""), identifier(terms.suppressed or "")
     rows = f"(SELECT * FROM {candidate.release} WHERE {margin.levels})"
     stray = " OR ".join(
-        [f"{hidden} IS NULL", f"{hidden} <> ({value} IS NULL)", *(f"{one} IS NOT NULL" for one in rest)]
+        [f"{hidden} IS NULL", f"{hidden} <> ({value_column} IS NULL)", *(f"{column} IS NOT NULL" for column in rest)]
     )
     ((strays, listed, different),) = con.execute(
         f"SELECT system.main.count(*) FILTER (WHERE {stray}), system.main.count(*), "
@@ -126,14 +126,16 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
     measure = candidate.records if not terms.summed else f"system.main.sum({amount(candidate)})"
     counted = f"SELECT {', '.join([*keys, f'{measure} AS _dk_n'])} FROM {candidate.of}{by}"
-    shown = f"SELECT {', '.join([*keys, f'CAST({value} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
+    shown = (
+        f"SELECT {', '.join([*keys, f'CAST({value_column} AS VARCHAR) AS _dk_p, {hidden} AS _dk_hidden'])} FROM {rows}"
+    )
     cells = con.execute(f"SELECT coalesce(_dk_n, 0), _dk_p, _dk_hidden FROM {matched(counted, shown, keys)}").fetchall()
-    return [bool(is_hidden) or _is(text, count) for count, text, is_hidden in cells]
+    return [bool(is_hidden) or _is(written, count) for count, written, is_hidden in cells]
 
 
-def _is(text: str | None, true: int | Decimal) -> bool:
+def _is(written: str | None, true: int | Decimal) -> bool:
     """Whether a cell without a number is empty, or its number is the true one."""
-    return true == 0 if text is None else number(text) == Fraction(true)
+    return true == 0 if written is None else number(written) == Fraction(true)
 
 
 # --- perturbed --------------------------------------------------------------------------------------------------------
@@ -146,11 +148,12 @@ def check_key(candidate: Candidate, by: Perturbation) -> None:
         raise InvalidInput(
             "Rows that stand for several records have one key for all of them: leave key out, or count single records."
         )
-    for one in candidate.earlier:
-        if one.perturbation is not None and one.perturbation != by:
+    for earlier in candidate.earlier:
+        if earlier.perturbation is not None and earlier.perturbation != by:
             raise InvalidInput(
-                f"{one.name} was perturbed with {one.perturbation.in_words} and key := '{one.perturbation.key}': "
-                "perturb all tables of the same records alike, so that a cell has one change everywhere."
+                f"{earlier.name} was perturbed with {earlier.perturbation.in_words} and key := "
+                f"'{earlier.perturbation.key}': perturb all tables of the same records alike, so that a cell "
+                "has one change everywhere."
             )
     if fold(by.key) not in {fold(name) for name in candidate.source}:
         raise InvalidInput(f'{candidate.label} has no column "{by.key}" of record keys: name it with key.')
@@ -171,28 +174,28 @@ def _check_perturbed(con: duckdb.DuckDBPyConnection, candidate: Candidate, by: P
     ).fetchall()
     if flawed:
         raise InvalidInput(key_flaw(by.key))
-    value = f"coalesce(CAST({identifier(terms.value or '')} AS VARCHAR), '') AS _dk_p"
+    value_column = f"coalesce(CAST({identifier(terms.value or '')} AS VARCHAR), '') AS _dk_p"
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     counted = (
         f"SELECT {', '.join([*keys, f'system.main.count(*) AS _dk_n, CAST({cell} AS BIGINT) AS _dk_key'])} "
         f"FROM {candidate.of}{grouped}"
     )
-    shown = f"SELECT {', '.join([*keys, value])} FROM {candidate.release}"
-    found = con.execute(
+    shown = f"SELECT {', '.join([*keys, value_column])} FROM {candidate.release}"
+    cells = con.execute(
         f"SELECT coalesce(_dk_n, 0), coalesce(_dk_key, 0), _dk_p FROM {matched(counted, shown, keys)} LIMIT {MOST + 1}"
     ).fetchall()
-    if len(found) > MOST:
+    if len(cells) > MOST:
         raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
-    counts, cell_keys = (np.array([one[at] for one in found], dtype=np.int64) for at in (0, 1))
-    made = ptable_of(by).perturbed(counts, cell_keys)
-    texts = [text for *_, text in found]
+    counts, cell_keys = (np.array([row[at] for row in cells], dtype=np.int64) for at in (0, 1))
+    perturbed = ptable_of(by).perturbed(counts, cell_keys)
+    published = [written for *_, written in cells]
     wrong = sum(
-        n != 0 if text is None else text == "" or n == 0 or number(text) != n
-        for n, text in zip(made.tolist(), texts, strict=True)
+        n != 0 if written is None else written == "" or n == 0 or number(written) != n
+        for n, written in zip(perturbed.tolist(), published, strict=True)
     )
     if wrong:
         raise InvalidInput(
-            f"{wrong} of the {len(found)} cells do not hold what cell_key makes of {candidate.label} with key := "
+            f"{wrong} of the {len(cells)} cells do not hold what cell_key makes of {candidate.label} with key := "
             f"'{by.key}', {by.in_words}, where a cell that is missing is zero. Make the release again from the table "
             "as it is, with the same perturbation table."
         )

@@ -29,23 +29,25 @@ def check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
         raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
     terms = candidate.terms
     wrong, half_up = 0, True
-    for count, total, text in cells:
-        if text is None:
+    for count, total, written in cells:
+        if written is None:
             wrong += count > 0
             continue
-        value = number(text)
+        published = number(written)
         if terms.kind == "counts":
-            wrong += not _is_count(value, count, terms.base)
+            wrong += not _is_count(published, count, terms.base)
         elif total == 0:
             raise InvalidInput(
                 "The release has shares of combinations of given of which the table has no record: leave them out."
             )
         elif terms.digits is None:
-            wrong += not _is_share(value, Fraction(count, total), candidate.columns[_own(candidate, terms.value or "")])
+            wrong += not _is_share(
+                published, Fraction(count, total), candidate.columns[_own(candidate, terms.value or "")]
+            )
         else:
             share = Fraction(count, total) * 10**terms.digits
-            wrong += not _is_rounded(value * 10**terms.digits, share)
-            half_up &= value * 10**terms.digits == (share + Fraction(1, 2)) // 1
+            wrong += not _is_rounded(published * 10**terms.digits, share)
+            half_up &= published * 10**terms.digits == (share + Fraction(1, 2)) // 1
     if wrong:
         raise InvalidInput(
             f"{wrong} of the {len(cells)} cells do not hold what {candidate.label} has: the number of its records "
@@ -53,7 +55,7 @@ def check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
             f"{_rounding(candidate)}, where a cell that is missing is zero. Make the release again from the table as "
             "it is."
         )
-    if terms.digits is not None and any(text is not None and not count for count, _, text in cells):
+    if terms.digits is not None and any(written is not None and not count for count, _, written in cells):
         raise InvalidInput("Leave cells without records out of rounded shares: there a 0 stands for a small share.")
     return half_up
 
@@ -121,11 +123,11 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> list[tuple[i
     whole = f"SELECT {', '.join([*rows, f'{candidate.records} AS _dk_t'])} FROM {candidate.of}"
     whole += f" GROUP BY {', '.join(rows)}" if rows else ""
     shown = f"SELECT {published} FROM {candidate.release}"
-    found = con.execute(
+    answer = con.execute(
         f"SELECT coalesce(_dk_n, 0), coalesce(_dk_t, 0), _dk_p FROM {matched(counted, shown, keys)} AS a "
         f"LEFT JOIN ({whole}) AS b ON {_same(rows)} LIMIT {MOST + 1}"
     )
-    return found.fetchall()
+    return answer.fetchall()
 
 
 def matched(counted: str, shown: str, keys: Sequence[str]) -> str:
@@ -145,26 +147,26 @@ def _same(keys: Sequence[str]) -> str:
     return " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys) or "1 = 1"
 
 
-def number(text: str) -> Fraction:
+def number(written: str) -> Fraction:
     """A published number. Raises InvalidInput for infinity and NaN."""
     try:
-        return Fraction(text)
+        return Fraction(written)
     except (ValueError, ZeroDivisionError):
         raise InvalidInput("A published number cannot be read: it is infinite or NaN.") from None
 
 
-def _is_count(value: Fraction, count: int, base: int | None) -> bool:
+def _is_count(published: Fraction, count: int, base: int | None) -> bool:
     if base is None:
-        return value == count
-    return (value / base).denominator == 1 and abs(value - count) * 2 <= base
+        return published == count
+    return (published / base).denominator == 1 and abs(published - count) * 2 <= base
 
 
-def _is_share(value: Fraction, share: Fraction, kind: str) -> bool:
-    return abs(value - share) <= _NEAR * share if kind == "DOUBLE" else value == share
+def _is_share(published: Fraction, share: Fraction, kind: str) -> bool:
+    return abs(published - share) <= _NEAR * share if kind == "DOUBLE" else published == share
 
 
-def _is_rounded(value: Fraction, share: Fraction) -> bool:
-    return value.denominator == 1 and abs(value - share) * 2 <= 1
+def _is_rounded(published: Fraction, share: Fraction) -> bool:
+    return published.denominator == 1 and abs(published - share) * 2 <= 1
 
 
 def _rounding(candidate: Candidate) -> str:

@@ -58,17 +58,17 @@ class Readers:
 
     def know(self, tables: Sequence[Earlier | Terms], records: Records) -> list[Released]:
         """All tables as readers know them; some in several parts."""
-        found: list[Released] = []
+        released: list[Released] = []
         perturbed: list[_Perturbed] = []
         for at, table in enumerate(tables):
             if table.kind == "suppressed":
-                found += self._suppressed(table, f"t{at}", records)
+                released += self._suppressed(table, f"t{at}", records)
             elif table.perturbation is None:
-                found.append(self._numbers(table, f"t{at}", records))
+                released.append(self._numbers(table, f"t{at}", records))
             elif table.variables:  # the number of all records is known
                 perturbed.append(self._perturbed(table.variables, table.perturbation))
-        found += [one.released(f"p{at}") for at, one in enumerate(perturbed)]
-        return [*found, *_differing(perturbed, records)]
+        released += [perturbed_table.released(f"p{at}") for at, perturbed_table in enumerate(perturbed)]
+        return [*released, *_differing(perturbed, records)]
 
     def _places(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(self.names.index(fold(name)) for name in names)
@@ -85,14 +85,14 @@ class Readers:
         _, row = np.unique(codes[:, : len(given)], axis=0, return_inverse=True)
         row = row.reshape(-1)
         whole = np.bincount(row, own).astype(np.int64)[row]
-        found = [Fraction(a, b) for a, b in zip(own.tolist(), whole.tolist(), strict=True)]
+        exact = [Fraction(a, b) for a, b in zip(own.tolist(), whole.tolist(), strict=True)]
         if table.digits is None or table.digits > _MOST_DIGITS or records.total * 10**table.digits >= _LARGEST:
-            return shares(name, by, given, codes, found)
-        scaled = [share * 10**table.digits for share in found]
-        if any(2 * one % 2 == 1 for one in scaled):
+            return shares(name, by, given, codes, exact)
+        scaled = [share * 10**table.digits for share in exact]
+        if any(2 * scaled_share % 2 == 1 for scaled_share in scaled):
             # It is not known any more how halves were rounded: exact shares disclose more than both ways.
-            return shares(name, by, given, codes, found)
-        printed = [Fraction((one + Fraction(1, 2)) // 1, 10**table.digits) for one in scaled]
+            return shares(name, by, given, codes, exact)
+        printed = [Fraction((scaled_share + Fraction(1, 2)) // 1, 10**table.digits) for scaled_share in scaled]
         return shares(name, by, given, codes, printed, digits=table.digits, ties="none", shown=True)
 
     # --- suppressed counts --------------------------------------------------------------------------------------------
@@ -101,22 +101,22 @@ class Readers:
         """The margins of a table. One that was withdrawn cannot be read any more, and all of it is taken for known."""
         from duckanon.engines.tables.released import UNBOUNDED, counts
 
-        relation = table.copy if isinstance(table, Earlier) else self.candidate.release
-        if relation is None:
+        source = table.copy if isinstance(table, Earlier) else self.candidate.release
+        if source is None:
             scope = self._places(table.variables)
             yield counts(name, scope, *records.margin(scope))
             return
         columns = table.columns if isinstance(table, Earlier) else tuple(self.candidate.columns)
-        made = form(self.con, relation, columns, table.variables)
-        if table.summed and len(made.tables) > 1:
+        release_form = form(self.con, source, columns, table.variables)
+        if table.summed and len(release_form.tables) > 1:
             yield self._summed(table.variables, f"{name}_s", records)
-        totals = Totals.of(made, self.candidate, table)
-        for at, margin in enumerate(made.margins):
+        totals = Totals.of(release_form, self.candidate, table)
+        for at, margin in enumerate(release_form.margins):
             scope = self._places(margin.variables)
             if not scope:
                 continue  # the number of all records is known
             codes, own = records.margin(scope)
-            hidden = self._hidden(relation, table.suppressed or "", margin, totals)
+            hidden = self._hidden(source, table.suppressed or "", margin, totals)
             empty = hidden[~rows_in(hidden, codes)]
             codes, own = np.vstack([codes, empty]), np.concatenate([own, np.zeros(len(empty), dtype=np.int64)])
             within = (0 if len(empty) else 1, UNBOUNDED)
@@ -135,7 +135,7 @@ class Readers:
         every = np.ones(len(codes), dtype=bool)
         return counts(name, scope, codes, own, suppressed=every, within=(1, UNBOUNDED), complete=False)
 
-    def _hidden(self, relation: str, suppressed: str, margin: Margin, totals: Totals) -> _Ints:
+    def _hidden(self, source: str, suppressed: str, margin: Margin, totals: Totals) -> _Ints:
         """The codes of a margin's suppressed cells that readers do not know.
 
         Without those with values that no record has.
@@ -147,13 +147,13 @@ class Readers:
             for at, name in enumerate(margin.variables)
         ]
         shown = ", ".join(f"l{at}.code, CAST(l{at}.value AS VARCHAR)" for at in range(len(levels)))
-        found = self.con.execute(
-            f"SELECT {shown} FROM {relation} AS r {' '.join(levels)} WHERE {margin.levels} AND {identifier(suppressed)}"
+        rows = self.con.execute(
+            f"SELECT {shown} FROM {source} AS r {' '.join(levels)} WHERE {margin.levels} AND {identifier(suppressed)}"
         ).fetchall()
         if margin.total and self.candidate.totals:
-            places = [place(margin.nodes, dict(zip(margin.variables, row[1::2], strict=True))) for row in found]
-            found = [row for row, cell in zip(found, places, strict=True) if cell not in totals]
-        return np.array([row[::2] for row in found], dtype=np.int64).reshape(-1, len(levels))
+            places = [place(margin.nodes, dict(zip(margin.variables, row[1::2], strict=True))) for row in rows]
+            rows = [row for row, cell in zip(rows, places, strict=True) if cell not in totals]
+        return np.array([row[::2] for row in rows], dtype=np.int64).reshape(-1, len(levels))
 
     # --- perturbed counts ---------------------------------------------------------------------------------------------
 
@@ -164,14 +164,14 @@ class Readers:
         scope = self._places(variables)
         own = ", ".join(f"v{at}" for at in scope)
         key = f"CAST(system.main.sum(k{self.keys.index(by.key)}) % {KEYS} AS BIGINT)"
-        found = self.con.execute(
+        rows = self.con.execute(
             f"SELECT {own}, CAST(system.main.sum(n) AS BIGINT), {key} FROM {self.joint} GROUP BY {own} ORDER BY {own}"
         ).fetchall()
-        cells = np.array(found, dtype=np.int64)
+        cells = np.array(rows, dtype=np.int64)
         ptable = ptable_of(by)
-        result = ptable.perturbed(cells[:, -2], cells[:, -1])
-        low, high = ptable.possible(cells[:, -2], result)
-        return _Perturbed(scope, cells[:, :-2], result, np.maximum(low, 1), high)
+        shown = ptable.perturbed(cells[:, -2], cells[:, -1])
+        low, high = ptable.possible(cells[:, -2], shown)
+        return _Perturbed(scope, cells[:, :-2], shown, np.maximum(low, 1), high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,22 +198,22 @@ def _differing(tables: Sequence[_Perturbed], records: Records) -> Iterator[Relea
     """
     from duckanon.engines.tables.released import UNBOUNDED, counts
 
-    for at, (one, other) in enumerate(combinations(tables, 2)):
-        if set(one.scope) <= set(other.scope) or set(other.scope) <= set(one.scope):
+    for at, (left, right) in enumerate(combinations(tables, 2)):
+        if set(left.scope) <= set(right.scope) or set(right.scope) <= set(left.scope):
             continue
-        scope = tuple(sorted({*one.scope, *other.scope}))
+        scope = tuple(sorted({*left.scope, *right.scope}))
         codes, own = records.margin(scope)
-        chosen = _chosen(one, other, scope, codes, own)
+        chosen = _chosen(left, right, scope, codes, own)
         if chosen.any():
             hidden = np.ones(int(chosen.sum()), dtype=bool)
             some = (codes[chosen], own[chosen])
             yield counts(f"d{at}", scope, *some, suppressed=hidden, within=(1, UNBOUNDED), complete=False)
 
 
-def _chosen(one: _Perturbed, other: _Perturbed, scope: Sequence[int], codes: _Ints, own: _Ints) -> _Bools:
+def _chosen(left: _Perturbed, right: _Perturbed, scope: Sequence[int], codes: _Ints, own: _Ints) -> _Bools:
     """Combinations, one at least for every two cells that could be the same records and have different results."""
-    where = [_index(codes[:, [scope.index(v) for v in table.scope]], table.codes) for table in (one, other)]
-    common = [v for v in one.scope if v in other.scope]
+    where = [_index(codes[:, [scope.index(v) for v in table.scope]], table.codes) for table in (left, right)]
+    common = [v for v in left.scope if v in right.scope]
     _, group = np.unique(codes[:, [scope.index(v) for v in common]], axis=0, return_inverse=True)
     chosen = np.zeros(len(codes), dtype=bool)
     work = 0
@@ -222,8 +222,8 @@ def _chosen(one: _Perturbed, other: _Perturbed, scope: Sequence[int], codes: _In
     ):
         first, second = where[0][members], where[1][members]
         ours, theirs = np.unique(first), np.unique(second)
-        same = (one.low[ours, None] <= other.high[theirs]) & (other.low[theirs] <= one.high[ours, None])
-        same &= one.result[ours, None] != other.result[theirs]
+        same = (left.low[ours, None] <= right.high[theirs]) & (right.low[theirs] <= left.high[ours, None])
+        same &= left.result[ours, None] != right.result[theirs]
         work += int(same.sum()) * len(members)
         if work > _MOST_PAIRS:
             return np.ones(len(codes), dtype=bool)

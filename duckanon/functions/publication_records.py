@@ -67,8 +67,8 @@ def is_coarser(
     """
     name, columns = release
     cells = cells_of(con, qi, columns, source, name, {})
-    taken = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
-    hidden = [column for column in columns if fold(column) not in taken]
+    cell_columns = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
+    hidden = [column for column in columns if fold(column) not in cell_columns]
     _make_classes(con, _CLASSES, name, cells)
     return _joins(con, cells, hidden, name, *first)
 
@@ -99,11 +99,11 @@ def _joins(
         if unclear:
             return False
         old = (
-            f"SELECT {', '.join(['second', *(f'r.{one}' for one in hidden)])} FROM {first} AS r "
+            f"SELECT {', '.join(['second', *(f'r.{column}' for column in hidden)])} FROM {first} AS r "
             f"JOIN temp.main._dk_first AS c ON {_same(cells)} JOIN temp.main._dk_map AS m ON m.first = c.c"
         )
         new = (
-            f"SELECT {', '.join(['c.c', *(f'r.{one}' for one in hidden)])} FROM {release} AS r "
+            f"SELECT {', '.join(['c.c', *(f'r.{column}' for column in hidden)])} FROM {release} AS r "
             f"JOIN {_CLASSES} AS c ON {_same(cells)}"
         )
         return equal(con, old, new)
@@ -125,11 +125,11 @@ def is_computed(
         return False
 
 
-def equal(con: duckdb.DuckDBPyConnection, one: str, other: str) -> bool:
+def equal(con: duckdb.DuckDBPyConnection, first: str, second: str) -> bool:
     """Whether two queries give the same rows, as often."""
     ((left, right),) = con.execute(
-        f"SELECT (SELECT system.main.count(*) FROM ({one} EXCEPT ALL {other})), "
-        f"(SELECT system.main.count(*) FROM ({other} EXCEPT ALL {one}))"
+        f"SELECT (SELECT system.main.count(*) FROM ({first} EXCEPT ALL {second})), "
+        f"(SELECT system.main.count(*) FROM ({second} EXCEPT ALL {first}))"
     ).fetchall()
     return bool(left == right == 0)
 
@@ -137,11 +137,11 @@ def equal(con: duckdb.DuckDBPyConnection, one: str, other: str) -> bool:
 def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
     """The columns that are released as they are. Raises InvalidInput for one that the policy does not allow."""
     policy = candidate.policy
-    single = [text for text in (policy.privacy_unit, policy.unit) if text is not None]
-    may = {fold(name) for name in policy.sensitive} - {fold(one) for one in (*policy.drop, *single)}
+    single = [unit for unit in (policy.privacy_unit, policy.unit) if unit is not None]
+    may = {fold(name) for name in policy.sensitive} - {fold(column) for column in (*policy.drop, *single)}
     kinds = {fold(name): kind for name, kind in candidate.source.items()}
-    taken = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
-    names = [name for name in candidate.columns if fold(name) not in taken]
+    cell_columns = {fold(name) for cell in cells for name in cell.names} | {"class_id"}
+    names = [name for name in candidate.columns if fold(name) not in cell_columns]
     for name in names:
         if fold(name) not in may:
             raise InvalidInput(
@@ -154,7 +154,7 @@ def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
     return names
 
 
-def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, cells: Sequence[Cell]) -> None:
+def _make_classes(con: duckdb.DuckDBPyConnection, name: str, source: str, cells: Sequence[Cell]) -> None:
     """A table of the classes: their cells, a hash of these, how many rows have them (n), and a number (c).
 
     Beside them stand the ends for which a label stands.
@@ -162,10 +162,10 @@ def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, cell
     keys = ", ".join(
         f"{identifier(name)} AS {key}" for cell in cells for name, key in zip(cell.names, cell.keys, strict=True)
     )
-    ends = "".join(f", {value} AS {end}" for cell in cells for end, value in cell.derived.items())
+    ends = "".join(f", {expression} AS {end}" for cell in cells for end, expression in cell.derived.items())
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{ends}, system.main.row_number() OVER () AS c FROM "
-        f"(SELECT {keys}, {_hash('r', cells)} AS h, system.main.count(*) AS n FROM {relation} AS r GROUP BY ALL)"
+        f"(SELECT {keys}, {_hash('r', cells)} AS h, system.main.count(*) AS n FROM {source} AS r GROUP BY ALL)"
     ).fetchall()
 
 
@@ -195,9 +195,9 @@ def _check_matched(
 ) -> None:
     """Every row must be matched by a record inside its cell, with the same values in the columns shown as they are."""
     unit = candidate.policy.privacy_unit
-    values = [f"{cell.value()} AS v{at}" for at, cell in enumerate(cells)]
+    row_values = [f"{cell.value()} AS v{at}" for at, cell in enumerate(cells)]
     shown = [f"{identifier(name)} AS s{at}" for at, name in enumerate(hidden)]
-    people = [*values, *shown, f"{unit_of(unit)} AS u"]
+    people = [*row_values, *shown, f"{unit_of(unit)} AS u"]
     kept = [f"s{at}" for at in range(len(hidden))]
     classes, tests = _matching(con, candidate, cells)
     stray = " OR ".join(f"{_all_null('b', cell)} AND v{at} IS NOT NULL" for at, cell in enumerate(cells))
@@ -209,10 +209,10 @@ def _check_matched(
         f"JOIN {classes} AS b ON {tests} GROUP BY {grouped}"
     ).fetchall()
     rows = (
-        f"SELECT {', '.join(['c.c', *(f'r.{one}' for one in shown)])}, system.main.count(*) AS rows FROM "
+        f"SELECT {', '.join(['c.c', *(f'r.{column}' for column in shown)])}, system.main.count(*) AS rows FROM "
         f"{candidate.release} AS r JOIN {_CLASSES} AS c ON {_same(cells)} GROUP BY ALL"
     )
-    same = " AND ".join(["a.c = b.c", *(f"a.{one} IS NOT DISTINCT FROM b.{one}" for one in kept)])
+    same = " AND ".join(["a.c = b.c", *(f"a.{column} IS NOT DISTINCT FROM b.{column}" for column in kept)])
     fits = f"SELECT {', '.join(['c', *kept])}, system.main.sum(m) AS m FROM {_FITS} GROUP BY ALL"
     lost = _count(con, f"({rows}) AS a LEFT JOIN ({fits}) AS b ON {same} WHERE rows > coalesce(m, 0)")
     if lost or _count(con, candidate.release) > _count(con, candidate.of):
@@ -232,10 +232,10 @@ def _matching(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Seque
     if not few:
         return _CLASSES, " AND ".join(tests)
     best = max(few, key=sizes.__getitem__)
-    value = cells[best].value()
+    row_value = cells[best].value()
     tests[best] = f"v{best} IS NOT DISTINCT FROM b._dk_value"
     classes = (
-        f"(SELECT b.*, a._dk_value FROM (SELECT DISTINCT {value} AS _dk_value FROM {candidate.of}) AS a "
+        f"(SELECT b.*, a._dk_value FROM (SELECT DISTINCT {row_value} AS _dk_value FROM {candidate.of}) AS a "
         f"JOIN {_CLASSES} AS b ON {cells[best].holds('b', 'a._dk_value', nulls=nulls[best])})"
     )
     return classes, " AND ".join(tests)
@@ -348,6 +348,6 @@ def _same(cells: Sequence[Cell]) -> str:
     return " AND ".join([f"{_hash('r', cells)} = c.h", *same])
 
 
-def _count(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    ((value,),) = con.execute(f"SELECT system.main.count(*) FROM {relation}").fetchall()
-    return int(value)
+def _count(con: duckdb.DuckDBPyConnection, source: str) -> int:
+    ((count,),) = con.execute(f"SELECT system.main.count(*) FROM {source}").fetchall()
+    return int(count)

@@ -128,20 +128,20 @@ def check_sums(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form)
 
     form: of the release.
     """
-    found: dict[Place, _Cell] = {}
+    cell_at: dict[Place, _Cell] = {}
     for margin in form.margins:
-        found |= _cells(con, candidate, margin)
-    if any(cell.hidden and not cell.units for cell in found.values()):
+        cell_at |= _cells(con, candidate, margin)
+    if any(cell.hidden and not cell.units for cell in cell_at.values()):
         raise InvalidInput("A cell whose sum is zero is suppressed: publish what suppress gives, which shows zeros.")
-    cells = Cells.of(form, list(found))
-    hidden = np.array([found[number].hidden for number in cells.numbers])
+    cells = Cells.of(form, list(cell_at))
+    hidden = np.array([cell_at[number].hidden for number in cells.numbers])
     if candidate.totals:
         # Where noisy counts are sold, epsilon bounds what is paid for, and totals count as known.
         totals = Totals.of(form, candidate, candidate.terms)
         hidden &= [number not in totals for number in cells.numbers]
     joint = _joint(con, candidate, form, cells) if len(form.tables) > 1 else None
     _check_open(
-        candidate, hidden, _problem(candidate.policy.small, cells, list(map(found.__getitem__, cells.numbers)), joint)
+        candidate, hidden, _problem(candidate.policy.small, cells, list(map(cell_at.__getitem__, cells.numbers)), joint)
     )
 
 
@@ -173,7 +173,7 @@ def _check_open(candidate: Candidate, shown_hidden: Bools, problem: Problem) -> 
         )
 
 
-def _problem(small: int, cells: Cells, found: Sequence[_Cell], joint: Joint | None) -> Problem:
+def _problem(small: int, cells: Cells, release_cells: Sequence[_Cell], joint: Joint | None) -> Problem:
     """What must be open. Sums of what one contributor alone gave to several cells of a total come after all cells, and
     then the sums by all variables of linked tables.
 
@@ -184,18 +184,20 @@ def _problem(small: int, cells: Cells, found: Sequence[_Cell], joint: Joint | No
     from duckanon.engines.suppression.rules import Levels, PPercent, Rule, Threshold, levels
     from duckanon.engines.suppression.system import System, same_owner, with_parts, with_sums
 
-    table = System.of(cells.layout, np.array([cell.units for cell in found]))
-    counts = np.array([cell.contributors for cell in found])
+    table = System.of(cells.layout, np.array([cell.units for cell in release_cells]))
+    counts = np.array([cell.contributors for cell in release_cells])
     rules: list[Rule] = [PPercent(NARROWEST)] if small < 2 else [PPercent(NARROWEST), Threshold(small)]
-    contributions = Contributions.of(table, counts, np.array([cell.largest for cell in found]).T)
+    contributions = Contributions.of(table, counts, np.array([cell.largest for cell in release_cells]).T)
     primary = levels(contributions, rules).primary
-    owners = np.array([cell.owner for cell in found])
+    owners = np.array([cell.owner for cell in release_cells])
     more = with_sums(table, same_owner(table, np.where(primary & (counts == 1), owners, 0)))
     demanded = levels(contributions.with_own(more.flat), rules)
     if joint is not None:
         parts = (0, len(joint.units))
         more = with_parts(more, joint.units, joint.sums)
-        lower, upper = (np.pad(values, parts).astype(np.int64) for values in (demanded.lower, demanded.upper))
+        lower, upper = (
+            np.pad(level_of_cells, parts).astype(np.int64) for level_of_cells in (demanded.lower, demanded.upper)
+        )
         demanded = Levels(upper > 0, lower, upper)
     return problem(more, demanded, hidden=np.arange(more.cells) >= table.cells)
 
@@ -217,8 +219,8 @@ def _joint(con: duckdb.DuckDBPyConnection, candidate: Candidate, form: Form, cel
         f"SELECT {shown}, {units_of('system.main.sum(x)', candidate)} FROM "
         f"(SELECT *, {amount(candidate)} AS x FROM {candidate.of}) GROUP BY {', '.join(map(identifier, names))}"
     ).fetchall()
-    every = [dict(zip(names, values, strict=True)) for *values, _ in rows]
-    sums = [[cells.numbers.get(place(table.nodes, one), -1) for one in every] for table in form.tables]
+    every = [dict(zip(names, row_values, strict=True)) for *row_values, _ in rows]
+    sums = [[cells.numbers.get(place(table.nodes, combination), -1) for combination in every] for table in form.tables]
     units = np.array([int(row[-1]) for row in rows], dtype=np.int64)
     return Joint(units, np.array(sums, dtype=np.int64))
 
@@ -234,11 +236,11 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
     # A row that stands for several records is one contribution here: the largest that one of them can have.
     records_of_row = "1" if candidate.count is None else identifier(candidate.count)
     measured = [f"{unit} AS u", f"{amount(candidate)} AS x", f"{records_of_row} AS c"]
-    each = f"SELECT {', '.join([own] * bool(keys) + measured)} FROM {candidate.of}"
+    contributions = f"SELECT {', '.join([own] * bool(keys) + measured)} FROM {candidate.of}"
     if candidate.policy.privacy_unit is not None:
         by = ", ".join([*names, "u"])
-        each = f"SELECT {by}, system.main.sum(x) AS x, 1 AS c FROM ({each}) GROUP BY {by}"
-    text = ", ".join(
+        contributions = f"SELECT {by}, system.main.sum(x) AS x, 1 AS c FROM ({contributions}) GROUP BY {by}"
+    measures = ", ".join(
         [
             *names,
             f"{units_of('system.main.sum(x)', candidate)} AS s",
@@ -248,7 +250,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
             f"coalesce(-1 - CAST(system.main.any_value(u) FILTER (WHERE x > 0) & {2**63 - 1} AS BIGINT), 0) AS owner",
         ]
     )
-    records = f"SELECT {text} FROM ({each})" + (f" GROUP BY {', '.join(names)}" if names else "")
+    records = f"SELECT {measures} FROM ({contributions})" + (f" GROUP BY {', '.join(names)}" if names else "")
     shown = ", ".join(
         [*(f"CAST(b.{name} AS VARCHAR)" for name in names), "b._dk_hidden", "a.s", "a.n", "a.top", "a.owner"]
     )
@@ -257,16 +259,16 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate, margin: Margin)
         f"LEFT JOIN ({records}) AS a ON {same}"
     ).fetchall()
     return {
-        place(margin.nodes, dict(zip(margin.variables, values, strict=True))): _Cell(
+        place(margin.nodes, dict(zip(margin.variables, row_values, strict=True))): _Cell(
             int(s or 0), int(n or 0), _two(top or []), int(owner or 0), bool(hidden)
         )
-        for *values, hidden, s, n, top, owner in rows
+        for *row_values, hidden, s, n, top, owner in rows
     }
 
 
-def units_of(value: str, candidate: Candidate) -> str:
+def units_of(expression: str, candidate: Candidate) -> str:
     """SQL: a sum in units of its last decimal."""
-    return f"CAST({value} * {10 ** digits_of(candidate)} AS HUGEINT)"
+    return f"CAST({expression} * {10 ** digits_of(candidate)} AS HUGEINT)"
 
 
 def _two(top: Sequence[int]) -> tuple[int, int]:
@@ -276,7 +278,7 @@ def _two(top: Sequence[int]) -> tuple[int, int]:
 
 def digits_of(candidate: Candidate) -> int:
     """How many decimals the sums of a release have."""
-    value = CHANGED if candidate.terms.perturbation is not None else fold(candidate.terms.value or "")
-    kind = next(kind for name, kind in candidate.columns.items() if fold(name) == value)
+    column = CHANGED if candidate.terms.perturbation is not None else fold(candidate.terms.value or "")
+    kind = next(kind for name, kind in candidate.columns.items() if fold(name) == column)
     match = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", kind)
     return int(match[1]) if match else 0

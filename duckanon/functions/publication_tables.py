@@ -175,10 +175,10 @@ class Joint:
             f"SELECT {keys}, who FROM (SELECT DISTINCT {keys}, {units} AS who FROM {_JOINT}) "
             f"QUALIFY system.main.count(*) OVER (PARTITION BY {keys}) < {below}"
         ).fetchall()
-        found: dict[tuple[int, ...], list[int]] = {}
+        units_of: dict[tuple[int, ...], list[int]] = {}
         for *cell, unit in listed:
-            found.setdefault(tuple(cell), []).append(unit)
-        return found
+            units_of.setdefault(tuple(cell), []).append(unit)
+        return units_of
 
     # --- few units with one sensitive value ---------------------------------------------------------------------------
 
@@ -194,8 +194,8 @@ class Joint:
         whole = records.codes[:, [*others, sensitive]]
         # Cells of these groups, group by group; a group of one cell has one value.
         inside = whole[rows_in(whole[:, :-1], few)]
-        _, first, many = np.unique(inside[:, :-1], axis=0, return_index=True, return_counts=True)
-        alike = inside[first[many == 1]]
+        _, first, counts = np.unique(inside[:, :-1], axis=0, return_index=True, return_counts=True)
+        alike = inside[first[counts == 1]]
         if not len(alike):
             return
         known = known_values(releases, records, (*others, sensitive), alike, self._left())
@@ -238,9 +238,9 @@ class Joint:
             units = "system.main.count(DISTINCT u) + system.main.max(CASE WHEN u IS NULL THEN 1 ELSE 0 END)"
         by = f"GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)}" if keys else "HAVING system.main.count(*) > 0"
         shown = ", ".join([*keys, "CAST(system.main.sum(n) AS BIGINT) AS n", f"CAST({units} AS BIGINT) AS units"])
-        found = self._con.execute(f"SELECT {shown} FROM {_JOINT} {by}").fetchnumpy()
-        counts, units_ = (np.asarray(found[name]).astype(np.int64) for name in ("n", "units"))
-        columns = [np.asarray(found[key]).astype(np.int64) for key in keys]
+        fetched = self._con.execute(f"SELECT {shown} FROM {_JOINT} {by}").fetchnumpy()
+        counts, units_ = (np.asarray(fetched[name]).astype(np.int64) for name in ("n", "units"))
+        columns = [np.asarray(fetched[key]).astype(np.int64) for key in keys]
         codes = np.stack(columns, axis=1) if columns else np.zeros((len(counts), 0), dtype=np.int64)
         return codes, counts, units_
 
@@ -254,21 +254,21 @@ class Joint:
 
     def _structure(self, records: Records) -> list[tuple[int, ...]]:
         """Sets of variables whose possible combinations are taken for known: those that the records have."""
-        found = [self._used(self._policy.hierarchy)]
+        known_sets = [self._used(self._policy.hierarchy)]
         tables: dict[tuple[str, str], dict[str, list[str]]] = {}
         for name in filter(self._looked_up.__contains__, self._folded):
             table, column = self._looked_up[name]
             tables.setdefault(table, {}).setdefault(column, []).append(name)
         # The table says nothing of two variables that are both looked up in one of its columns.
-        found += [self._used(names) for columns in tables.values() for names in product(*columns.values())]
+        known_sets += [self._used(names) for columns in tables.values() for names in product(*columns.values())]
         for number, other in permutations(range(len(self.names)), 2):
             cells, _ = records.margin((number, other))
             if len(cells) == records.levels[number] and records.levels[other] > 1:
-                found.append((min(number, other), max(number, other)))
-        return sorted({numbers for numbers in found if len(numbers) > 1})
+                known_sets.append((min(number, other), max(number, other)))
+        return sorted({numbers for numbers in known_sets if len(numbers) > 1})
 
     def _used(self, names: Iterable[str]) -> tuple[int, ...]:
-        return tuple(sorted(self._folded.index(text) for text in _folds(names) if text in self._folded))
+        return tuple(sorted(self._folded.index(name) for name in _folds(names) if name in self._folded))
 
 
 def _rows(
@@ -303,9 +303,9 @@ def _rows(
             else:
                 units[level] = sum(1 << bits.setdefault(unit, len(bits)) for unit in who[whole])
         some = {level: count for level, count, is_few, _ in members if is_few}
-        many = tuple(level for level, _, is_few, _ in members if not is_few)
+        larger = tuple(level for level, _, is_few, _ in members if not is_few)
         if some:
-            rows.append(Row(cell, units, some, many, size))
+            rows.append(Row(cell, units, some, larger, size))
     return rows
 
 

@@ -52,7 +52,7 @@ def _counted(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Candidate:
             "say whose they are: leave count out, or publish from a table whose policy protects records."
         )
     tables: list[Earlier | Terms] = [*candidate.earlier, candidate.terms]
-    if any(fold(name) == fold(one) for table in tables for one in table.read):
+    if any(fold(name) == fold(column) for table in tables for column in table.read):
         raise InvalidInput(f'"{name}" says for how many records a row stands: leave it out of variables and given.')
     whole = f"TRY_CAST({identifier(name)} AS BIGINT)"
     ((flawed,),) = con.execute(

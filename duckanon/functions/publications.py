@@ -60,8 +60,8 @@ class Publish(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        return cls(release=asked["release"], of=asked["of"], terms=_terms(asked))
+        checked = cls.checked(arguments)
+        return cls(release=checked["release"], of=checked["of"], terms=_terms(checked))
 
     def query(self) -> str:
         answer = decision(
@@ -86,13 +86,13 @@ class Unpublish(Request):
         return fill("decision", described="SELECT 1", call=answer)
 
 
-def _terms(asked: Mapping[str, Any]) -> Terms:
+def _terms(checked: Mapping[str, Any]) -> Terms:
     """The arguments that describe the release, checked against each other."""
-    by, within, value = asked["variables"], asked["given"], asked["value"]
-    digits, base = asked["digits"], asked["base"]
-    suppressed, perturbation = asked["suppressed"], perturbed_by(asked["key"], asked)
+    by, within, value = checked["variables"], checked["given"], checked["value"]
+    digits, base = checked["digits"], checked["base"]
+    suppressed, perturbation = checked["suppressed"], perturbed_by(checked["key"], checked)
     for name in by:
-        if fold(name) in {fold(value) for value in within}:
+        if fold(name) in {fold(given_name) for given_name in within}:
             raise InvalidInput(f'Column "{name}" is both in variables and in given: name it in one of them.')
     masked = suppressed is not None or perturbation is not None
     if value is None and (by or within or digits is not None or base is not None or masked):
@@ -102,7 +102,7 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             else "suppressed and key are for tables of counts: name their column, as in value := 'value'."
         )
     for name in (value, suppressed):
-        if name is not None and fold(name) in {fold(value) for value in (*by, *within)}:
+        if name is not None and fold(name) in {fold(identifying) for identifying in (*by, *within)}:
             raise InvalidInput(
                 f'Column "{name}" cannot be both {"value" if name == value else "suppressed"} and one that identifies '
                 "a cell: name it in one of them."
@@ -118,43 +118,43 @@ def _terms(asked: Mapping[str, Any]) -> Terms:
             "A table of counts is published rounded, suppressed or perturbed, and not several of these: leave given "
             "and base out, and one of suppressed and key."
         )
-    if suppressed is None and (asked["weight"] is not None or (asked["sum"] is not None and perturbation is None)):
+    if suppressed is None and (checked["weight"] is not None or (checked["sum"] is not None and perturbation is None)):
         raise InvalidInput(
             "Sums are published with suppressed cells or perturbed, and weighted numbers with suppressed cells only: "
             "say suppressed := 'suppressed' or name key, or leave sum and weight out."
         )
-    changed = perturbation is not None and asked["sum"] is not None
-    if asked["magnitude"] is not None and not changed:
+    changed = perturbation is not None and checked["sum"] is not None
+    if checked["magnitude"] is not None and not changed:
         raise InvalidInput("magnitude is of sums that cell_key perturbed: name their key and sum, or leave it out.")
-    trees = _hierarchies(asked["hierarchies"])
-    _check_read(asked, trees)
+    trees = _hierarchies(checked["hierarchies"])
+    _check_read(checked, trees)
     return Terms(
         by,
         within,
         value,
         digits,
         base,
-        asked["accept_changes"],
+        checked["accept_changes"],
         suppressed,
         perturbation,
-        asked["width"],
-        asked["sum"],
+        checked["width"],
+        checked["sum"],
         trees,
-        asked["weight"],
-        asked["count"],
-        magnitude_of(asked["magnitude"]) if changed else None,
+        checked["weight"],
+        checked["count"],
+        magnitude_of(checked["magnitude"]) if changed else None,
     )
 
 
-def _check_read(asked: Mapping[str, Any], trees: Sequence[tuple[str, str]]) -> None:
+def _check_read(checked: Mapping[str, Any], trees: Sequence[tuple[str, str]]) -> None:
     """Check what is said of how the records are read against what is published."""
-    value = asked["value"]
-    if trees and value is not None and asked["suppressed"] is None:
+    value = checked["value"]
+    if trees and value is not None and checked["suppressed"] is None:
         raise InvalidInput(
             "hierarchies are for labels of a k-anonymous table, and for codes of one with suppressed cells: leave "
             "value out, say suppressed, or leave hierarchies out."
         )
-    if asked["count"] is not None and (value is None or asked["key"] or asked["weight"]):
+    if checked["count"] is not None and (value is None or checked["key"] or checked["weight"]):
         raise InvalidInput(
             "Rows that stand for several records are published as counts or shares of records, suppressed or not, or "
             "as sums with suppressed cells: leave key and weight out, or count."
@@ -175,10 +175,10 @@ def _hierarchies(value: object) -> tuple[tuple[str, str], ...]:
 def _publish(
     publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar, seen_trees: pa.Scalar
 ) -> pa.Array:
-    said = publications.publish(
+    sentence = publications.publish(
         request.release, seen.as_py(), request.of, seen_of.as_py(), request.terms, audit, seen_trees.as_py()
     )
-    return pa.array([said])
+    return pa.array([sentence])
 
 
 def _unpublish(publications: Publications, request: Unpublish, seen: pa.Scalar) -> pa.Array:

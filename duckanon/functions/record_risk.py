@@ -70,18 +70,18 @@ class RecordRisk(Keyed):
     household: str | None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
-        household = asked["household"]
+    def read(cls, call_arguments: Mapping[str, Any]) -> Self:
+        checked = cls.checked(call_arguments)
+        household = checked["household"]
         if household is not None:
-            arguments.disjoint([household], asked["qi"], "household")
-            if asked["unit"] is not None and fold(asked["unit"]) == fold(household):
+            arguments.disjoint([household], checked["qi"], "household")
+            if checked["unit"] is not None and fold(checked["unit"]) == fold(household):
                 # Persons of a household have a record each, and their risks make that of the household.
-                asked["unit"] = None
-        people, unit = Population.read(asked), asked["unit"]
-        check_unit(unit, asked["qi"], [])
+                checked["unit"] = None
+        people, unit = Population.read(checked), checked["unit"]
+        check_unit(unit, checked["qi"], [])
         people.check_unit(unit)
-        return cls(**asked, population=people)
+        return cls(**checked, population=people)
 
     def memory(self, records: int, keys: int, size: int) -> int:
         from duckanon.engines.kanon.minimal_uniques import memory
@@ -128,10 +128,11 @@ class RecordRisk(Keyed):
         if self.household is None:
             return f"SELECT {own}, NULL::DOUBLE AS household_risk FROM _dk_told"
         missed = "system.main.list_sort(system.main.list(1 - risk))"
-        text = f"1 - system.main.list_aggregate({missed}, 'product')"
+        household_risk = f"1 - system.main.list_aggregate({missed}, 'product')"
         return (
             f"SELECT {own}, coalesce(found, risk) AS household_risk FROM _dk_told LEFT JOIN ("
-            f"SELECT {_HOUSEHOLD}, {text} AS found FROM _dk_told WHERE {_HOUSEHOLD} IS NOT NULL GROUP BY {_HOUSEHOLD}"
+            f"SELECT {_HOUSEHOLD}, {household_risk} AS found FROM _dk_told WHERE {_HOUSEHOLD} IS NOT NULL "
+            f"GROUP BY {_HOUSEHOLD}"
             f") AS _dk_households USING ({_HOUSEHOLD})"
         )
 
@@ -177,16 +178,16 @@ def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads
         labels, owners = class_labels(keys), request.owners(rows)
         if owners is not None and (owners < 0).any():
             raise InvalidInput(no_unit(request.unit))
-        found = minimal_uniques(keys, request.size, partial(progress, "record_risk"), owners)
+        uniques = minimal_uniques(keys, request.size, partial(progress, "record_risk"), owners)
         # Records of one class have the same minimal uniques: any of them will do.
-        values = np.empty(int(labels.max()) + 1, np.intp)
-        values[labels] = np.arange(len(labels))
-        smallest = found.smallest[values]
+        of_class = np.empty(int(labels.max()) + 1, np.intp)
+        of_class[labels] = np.arange(len(labels))
+        smallest = uniques.smallest[of_class]
         classes = {
             "size": pa.array(np.bincount(labels) if owners is None else units_by_label(labels, owners)),
-            "minimal_uniques": pa.array(found.total[values]),
+            "minimal_uniques": pa.array(uniques.total[of_class]),
             "smallest_unique": pa.array(smallest, mask=smallest == 0),
-            "suda": pa.array(found.scores[values]),
+            "suda": pa.array(uniques.scores[of_class]),
         }
         rows.answer(labels)
     return struct({"labels": pa.array([kept], pa.int64()), "classes": one_list(struct(classes))})
@@ -197,8 +198,8 @@ def _risks(request: RecordRisk, classes: pa.Scalar, people: pa.Scalar) -> pa.Arr
     from duckanon.engines.kanon.minimal_uniques import intrusion_by_record
     from duckanon.engines.kanon.risk import journalist
 
-    values = classes.values
-    sizes, scores = values.field("size").to_numpy(), values.field("suda").to_numpy()
+    columns = classes.values
+    sizes, scores = columns.field("size").to_numpy(), columns.field("suda").to_numpy()
     counted = people.values.to_numpy(zero_copy_only=False)
     sampled = request.population.sampled(sizes, counted.astype(np.float64))
     risk = journalist(sizes, counted if request.population.table else None, sampled)
@@ -208,11 +209,11 @@ def _risks(request: RecordRisk, classes: pa.Scalar, people: pa.Scalar) -> pa.Arr
         doubles = 2 * int((sizes == 2).sum())
         by_score = intrusion_by_record(scores, int((sizes == 1).sum()), doubles, fraction, len(request.qi))
     measured = {
-        "class_size": values.field("size"),
+        "class_size": columns.field("size"),
         "risk": pa.array(1.0 / sizes if risk is None else risk),
-        "minimal_uniques": values.field("minimal_uniques"),
-        "smallest_unique": values.field("smallest_unique"),
-        "suda": values.field("suda"),
+        "minimal_uniques": columns.field("minimal_uniques"),
+        "smallest_unique": columns.field("smallest_unique"),
+        "suda": columns.field("suda"),
         "dis_suda": pa.nulls(len(sizes), TYPES["DOUBLE"]) if by_score is None else pa.array(by_score),
     }
     return one_list(struct(measured))

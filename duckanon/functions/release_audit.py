@@ -28,7 +28,7 @@ from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.table_bounds import PublishedTable
 from duckanon.functions.udf import Host, Instance, register_engine
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 Row = dict[str, Any]
 # The widest sets of columns that are proposed.
 _WIDEST = 3
@@ -41,11 +41,11 @@ class Publications(Protocol):
         self,
         of: str,
         seen: Mapping[str, Any],
-        look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found],
+        look: Callable[[duckdb.DuckDBPyConnection, Candidate], Answer],
         release: tuple[str, Mapping[str, Any]] | None,
         hierarchies: Sequence[tuple[str, str]] = (),
         seen_trees: Sequence[Mapping[str, Any]] = (),
-    ) -> Found: ...
+    ) -> Answer: ...
 
 
 def register(on: Instance, host: Host) -> None:
@@ -63,7 +63,7 @@ class _About(Request):
 
     of: str
 
-    def asked(self, function: str) -> str:
+    def listing(self, function: str) -> str:
         of_release = "NULL" if self.release is None else seen(self.release)
         trees = f"[{', '.join(seen(table) for _, table in self.hierarchies)}]"
         answer = call(function, request=self.literal, seen=seen(self.of), seen_release=of_release, seen_trees=trees)
@@ -97,12 +97,12 @@ class ReleaseAudit(_About):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        form = asked["candidate"]
-        return cls(of=asked["of"], candidate=None if form is None else _form(form, "candidate"))
+        checked = cls.checked(arguments)
+        form = checked["candidate"]
+        return cls(of=checked["of"], candidate=None if form is None else _form(form, "candidate"))
 
     def query(self) -> str:
-        return self.asked("_dk_release_audit")
+        return self.listing("_dk_release_audit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,35 +114,35 @@ class NextTables(_About):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        forms = asked["candidates"]
+        checked = cls.checked(arguments)
+        forms = checked["candidates"]
         if forms is not None and (not isinstance(forms, list) or not forms):
             raise InvalidInput("candidates must be a list of tables, as in candidates := [{vars: ['age']}].")
-        found = None if forms is None else tuple(_form(form, "candidates") for form in forms)
-        return cls(of=asked["of"], candidates=found)
+        tables = None if forms is None else tuple(_form(form, "candidates") for form in forms)
+        return cls(of=checked["of"], candidates=tables)
 
     def query(self) -> str:
-        return self.asked("_dk_next_tables")
+        return self.listing("_dk_next_tables")
 
 
 def _form(value: object, argument: str) -> PublishedTable:
     example = "candidates := [{vars: ['age']}]" if argument == "candidates" else "candidate := {vars: ['age']}"
-    found = PublishedTable.read(value, argument, example)
-    if found.suppressed is not None and argument == "candidate":
-        if found.tbl is None or found.value is None:
+    published = PublishedTable.read(value, argument, example)
+    if published.suppressed is not None and argument == "candidate":
+        if published.tbl is None or published.value is None:
             raise InvalidInput("A candidate with suppressed cells is a table: say its tbl, vars, value and suppressed.")
-    elif (found.sum is not None and found.key is None) or found.weight is not None:
+    elif (published.sum is not None and published.key is None) or published.weight is not None:
         raise InvalidInput(
             "A candidate with sums has suppressed cells, or is perturbed: say its tbl, vars, value, suppressed and "
             "sum, or its vars, key and sum."
         )
-    elif found.tbl is not None or found.value is not None or found.suppressed is not None:
+    elif published.tbl is not None or published.value is not None or published.suppressed is not None:
         raise InvalidInput(
             "A candidate is made from the protected table: say vars, given, digits and base of it, and no tbl or value."
         )
-    if not found.vars:
+    if not published.vars:
         raise InvalidInput("A candidate has no vars: name them, as in {vars: ['age']}.")
-    return found
+    return published
 
 
 def _of(candidate: Candidate, form: PublishedTable) -> Candidate:
@@ -181,7 +181,7 @@ def _examined(
     seen_release: pa.Scalar,
     seen_trees: pa.Scalar,
 ) -> pa.Array:
-    found = publications.examined(
+    lines = publications.examined(
         request.of,
         seen.as_py(),
         lambda con, candidate: look(con, candidate, request),
@@ -189,7 +189,7 @@ def _examined(
         request.hierarchies,
         seen_trees.as_py(),
     )
-    return rows(found, columns_of(name))
+    return rows(lines, columns_of(name))
 
 
 def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: ReleaseAudit) -> list[Row]:
@@ -200,7 +200,9 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
         candidate = _of(candidate, request.candidate)
     candidate = read_as(con, candidate)
     terms = candidate.terms
-    tables: list[tuple[str, Any]] = [(one.name, one) for one in candidate.earlier if one.kind != "records"]
+    tables: list[tuple[str, Any]] = [
+        (publication.name, publication) for publication in candidate.earlier if publication.kind != "records"
+    ]
     if request.candidate is not None:
         if terms.kind in MASKED and candidate.release:
             check_masked(con, candidate)
@@ -212,14 +214,14 @@ def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: Releas
         tables.append(("the candidate", terms))
     if not tables:
         return []
-    found = []
+    findings = []
     for finding in Joint(con, candidate, [table for _, table in tables]).findings():
         involved = {fold(name) for name in finding.variables}
         names = [name for name, table in tables if involved & _columns(table)]
-        found.append(
+        findings.append(
             {**vars(finding), "variables": list(finding.variables), "safe": finding.safe, "publications": names}
         )
-    return found
+    return findings
 
 
 def _count_of(candidate: Candidate) -> str | None:
@@ -246,10 +248,10 @@ def _next(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: NextTab
     proposed = _proposed(candidate) if request.candidates is None else []
     count = _count_of(candidate)
     candidate = read_as(con, replace(candidate, terms=Terms(count=count)))
-    asked = [replace(candidate, terms=terms) for terms in proposed]
-    asked += [_of(candidate, form) for form in request.candidates or ()]
-    found = [_judged(con, replace(one, terms=replace(one.terms, count=count))) for one in asked]
-    return sorted(found, key=lambda row: (not row["publishable"], -row["information"], len(row["variables"])))
+    candidates = [replace(candidate, terms=terms) for terms in proposed]
+    candidates += [_of(candidate, form) for form in request.candidates or ()]
+    judged = [_judged(con, replace(variant, terms=replace(variant.terms, count=count))) for variant in candidates]
+    return sorted(judged, key=lambda row: (not row["publishable"], -row["information"], len(row["variables"])))
 
 
 def _proposed(candidate: Candidate) -> list[Terms]:
@@ -259,7 +261,9 @@ def _proposed(candidate: Candidate) -> list[Terms]:
     sets = [chosen for size in range(1, _WIDEST + 1) for chosen in combinations(names, size)]
     every = [Terms(chosen, (), "value") for chosen in sets]
     return [
-        terms for terms in every if not any(follows(replace(candidate, terms=terms), one) for one in candidate.earlier)
+        terms
+        for terms in every
+        if not any(follows(replace(candidate, terms=terms), publication) for publication in candidate.earlier)
     ]
 
 
@@ -274,9 +278,9 @@ def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
         reason = str(refused)
     cells, entropy = _entropy(con, candidate, terms.columns)
     known = [
-        _entropy(con, candidate, [name for name in terms.columns if fold(name) in _columns(one)])[1]
-        for one in candidate.earlier
-        if one.kind != "records"
+        _entropy(con, candidate, [name for name in terms.columns if fold(name) in _columns(publication)])[1]
+        for publication in candidate.earlier
+        if publication.kind != "records"
     ]
     return {
         "variables": list(terms.variables),

@@ -22,8 +22,8 @@ _BAND = re.compile(r"\[([^\s,\[\]()]*), ([^\s,\[\]()]*)\)")
 
 def leaves(name: str, tree: Hierarchy, values: pa.Array) -> npt.NDArray[np.int64]:
     """The leaf of each of a column's values as texts, shape (n,), -1 for NULL. Raises InvalidInput for no leaf."""
-    found = pc.index_in(values, value_set=pa.array(tree.names, pa.string())).fill_null(-1)
-    codes: npt.NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    positions = pc.index_in(values, value_set=pa.array(tree.names, pa.string())).fill_null(-1)
+    codes: npt.NDArray[np.int64] = positions.to_numpy(zero_copy_only=False).astype(np.int64)
     if ((codes < 0) & values.is_valid().to_numpy(zero_copy_only=False)).any():
         raise InvalidInput(
             f'Column "{name}" holds a value that its hierarchy lacks: give the hierarchy a row for each value.'
@@ -44,8 +44,8 @@ def below(name: str, tree: Hierarchy, labels: pa.Array) -> npt.NDArray[np.int64]
         first, end = tree.meanings[label]
         spans[place] = first, end - 1
     places = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
-    values: npt.NDArray[np.int64] = spans[places]
-    return values
+    ends: npt.NDArray[np.int64] = spans[places]
+    return ends
 
 
 def band(name: str, label: str) -> tuple[str, str]:
@@ -66,7 +66,7 @@ def band_ends(name: str, labels: pa.Array, kind: pa.DataType) -> tuple[Sequence[
     kind: the type of the ends, NULL where they are open. Raises InvalidInput for other labels.
     """
     coded = pc.dictionary_encode(labels)
-    ends = [band(name, value) for value in coded.dictionary.to_pylist()]
+    ends = [band(name, label) for label in coded.dictionary.to_pylist()]
     try:
         sides = [pa.array([end or None for end in side], pa.string()).cast(kind) for side in zip(*ends, strict=True)]
     except pa.ArrowInvalid:

@@ -58,16 +58,16 @@ class Request:
         return literal(dumped)
 
     @classmethod
-    def statement(cls, text: str) -> int | None:
+    def statement(cls, dumped: str) -> int | None:
         """The number of the statement whose call was written as `literal`; None if it has none."""
-        number: int | None = json.loads(text).get(_STATEMENT)
+        number: int | None = json.loads(dumped).get(_STATEMENT)
         return number
 
     @classmethod
-    def load(cls, text: str) -> Self:
+    def load(cls, dumped: str) -> Self:
         """The request that was dumped."""
-        found: Self = _loaded(cls, json.loads(text))
-        return found
+        request: Self = _loaded(cls, json.loads(dumped))
+        return request
 
 
 @cache
@@ -84,8 +84,8 @@ def _loaded(kind: Any, value: Any) -> Any:
         return kind(**{field.name: _loaded(hints[field.name], value[field.name]) for field in fields(kind)})  # type: ignore[operator] # a class
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        found = next((one for one in inner if isinstance(one, type) and isinstance(value, one)), None)
-        return value if found else _loaded(next(one for one in inner if one not in (type(None), int)), value)
+        fits = next((option for option in inner if isinstance(option, type) and isinstance(value, option)), None)
+        return value if fits else _loaded(next(option for option in inner if option not in (type(None), int)), value)
     if origin is tuple:
-        return tuple(_loaded(inner[0], one) for one in value)
+        return tuple(_loaded(inner[0], entry) for entry in value)
     return Fraction(value) if kind is Fraction else value

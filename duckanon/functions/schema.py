@@ -91,9 +91,9 @@ class Table:
     def holds(self, name: str) -> bool:
         return fold(name) in self._types
 
-    def has(self, wanted: Sequence[str], hint: str = "") -> None:
+    def has(self, columns: Sequence[str], hint: str = "") -> None:
         """Check that every wanted column exists. hint: a sentence for where it does not, after a blank."""
-        for name in wanted:
+        for name in columns:
             if fold(name) not in self._types:
                 raise InvalidInput(f'There is no column "{name}" in {self.name}; {self._known}.{hint}')
 
@@ -113,12 +113,12 @@ class Table:
             self.has([name], " To count records instead of units, write unit := ''.")
             self.plain([name], "unit")
 
-    def plain(self, wanted: Sequence[str], role: str, *, lists: bool = False) -> None:
+    def plain(self, columns: Sequence[str], role: str, *, lists: bool = False) -> None:
         """Check that each wanted column has a plain type: one that can be compared and is not nested.
 
         lists: whether lists of plain values will do, such as the sets of a release.
         """
-        for name in wanted:
+        for name in columns:
             kind = self._types[fold(name)]
             if lists and kind.endswith("[]"):
                 kind = kind.removesuffix("[]")
@@ -155,10 +155,10 @@ class Table:
 
     def leaves_free(self, released: Sequence[str], gone: Sequence[str]) -> None:
         """Check that the names of a release differ from each other and from those of columns that are not `gone`."""
-        taken = set(self._types) - {fold(name) for name in gone}
+        names = set(self._types) - {fold(name) for name in gone}
         for name in released:
-            if fold(name) in taken:
+            if fold(name) in names:
                 raise InvalidInput(
                     f'The release would have two columns "{name}": drop or rename the column of the table.'
                 )
-            taken.add(fold(name))
+            names.add(fold(name))

@@ -32,11 +32,11 @@ def _query(name: str) -> str:
 
 @cache
 def _template(name: str) -> Template:
-    text = _query(name)
-    while included := _INCLUDED.search(text):
-        text = text.replace(included[0], _query(included[1]))
+    query = _query(name)
+    while included := _INCLUDED.search(query):
+        query = query.replace(included[0], _query(included[1]))
     # Comments name the parts too, and a part with a line break would leave its comment.
-    return Template("".join(line for line in text.splitlines(keepends=True) if not line.startswith("--")))
+    return Template("".join(line for line in query.splitlines(keepends=True) if not line.startswith("--")))
 
 
 def fill(name: str, **parts: str) -> str:
@@ -44,9 +44,9 @@ def fill(name: str, **parts: str) -> str:
     return _template(name).substitute({"taken": _TAKEN, "trees": "", "joined": "", "places": ""} | parts)
 
 
-def literals(texts: Iterable[str]) -> str:
+def literals(strings: Iterable[str]) -> str:
     """A SQL list of strings, typed even when it is empty."""
-    return f"{names.literals(texts)}::VARCHAR[]"
+    return f"{names.literals(strings)}::VARCHAR[]"
 
 
 def query_table(table: str) -> str:
@@ -64,26 +64,29 @@ def described(table: str | None) -> str:
 
 def struct(fields: Mapping[str, str]) -> str:
     """A SQL struct of expressions by name."""
-    return "{" + ", ".join(f"{literal(name)}: {value}" for name, value in fields.items()) + "}"
+    return "{" + ", ".join(f"{literal(name)}: {expression}" for name, expression in fields.items()) + "}"
 
 
-def as_bytes(value: str) -> str:
+def as_bytes(expression: str) -> str:
     """What tells a value from every other of its type, whatever the collation."""
-    return f"system.main.encode(CAST({value} AS VARCHAR))"
+    return f"system.main.encode(CAST({expression} AS VARCHAR))"
 
 
-def exactly(value: str) -> str:
+def exactly(expression: str) -> str:
     """A hash of a value of any type, which tells apart what a collation takes for equal.
 
     Since DuckDB 2.0.1 `hash` itself follows the collation. (typeof is constant, so a column costs one of the two.)
     """
-    is_text = f"system.main.contains(system.main.typeof({value}), 'VARCHAR')"
-    return f"(CASE WHEN {is_text} THEN system.main.hash({value}, {as_bytes(value)}) ELSE system.main.hash({value}) END)"
+    is_text = f"system.main.contains(system.main.typeof({expression}), 'VARCHAR')"
+    return (
+        f"(CASE WHEN {is_text} THEN system.main.hash({expression}, {as_bytes(expression)}) "
+        f"ELSE system.main.hash({expression}) END)"
+    )
 
 
-def hashed(values: Iterable[str]) -> str:
+def hashed(expressions: Iterable[str]) -> str:
     """A hash of several values, as `exactly`."""
-    return f"system.main.hash({', '.join(map(exactly, values))})"
+    return f"system.main.hash({', '.join(map(exactly, expressions))})"
 
 
 def row_hash(row: str) -> str:

@@ -56,7 +56,7 @@ class Cells:
         every = [tuple(side[at] for side, at in zip(sides, row, strict=True)) for row in layout.places.tolist()]
         if set(every) != set(places):
             raise _not_whole()
-        return Cells(layout, {one: at for at, one in enumerate(every)})
+        return Cells(layout, {place: at for at, place in enumerate(every)})
 
 
 def _dimension(lists: Hierarchies, nodes: Sequence[Node]) -> Dimension:
@@ -64,14 +64,14 @@ def _dimension(lists: Hierarchies, nodes: Sequence[Node]) -> Dimension:
     from duckanon.engines.suppression.table import Dimension
 
     number = {node: at for at, node in enumerate(nodes)}
-    values = np.full((len(lists), len(nodes)), -1, dtype=np.int64)
+    parents = np.full((len(lists), len(nodes)), -1, dtype=np.int64)
     for at, node in enumerate(nodes):
         for hierarchy, total in enumerate(above(lists, node)):
             if total is not None and total not in number:
                 raise _not_whole()
             if total is not None:
-                values[hierarchy, at] = number[total]
-    return Dimension.of(len(nodes), *values)
+                parents[hierarchy, at] = number[total]
+    return Dimension.of(len(nodes), *parents)
 
 
 def _in_order(node: Node) -> tuple[int, tuple[str, ...], list[tuple[bool, str]]]:

@@ -87,26 +87,26 @@ class Suppress(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        by = dimensions.read_lists(asked["by"], "by")
-        lists = [asked["rows"], asked["cols"], *by]
-        crossed = dimensions.read(lists, dimensions.read_codes(asked.pop("hierarchies")))
-        tables = dimensions.read_lists(asked["tables"], "tables")
+        checked = cls.checked(arguments)
+        by = dimensions.read_lists(checked["by"], "by")
+        lists = [checked["rows"], checked["cols"], *by]
+        crossed = dimensions.read(lists, dimensions.read_codes(checked.pop("hierarchies")))
+        tables = dimensions.read_lists(checked["tables"], "tables")
         dimensions.check_tables(tables, crossed)
-        asked["rule"] = _rules(asked["rule"])
-        _check_roles(asked, by)
-        _check_measure(asked)
-        widths = _widths(asked["widths"], asked["rule"], "widths", 100)
-        sliding = _widths(asked["sliding"], asked["rule"], "sliding", 200)
-        shown = tuple(_shown(crossed, value) for value in lists)
-        made = {"crossed": crossed, "shown": shown, "tables": tables, "widths": widths, "sliding": sliding}
+        checked["rule"] = _rules(checked["rule"])
+        _check_roles(checked, by)
+        _check_measure(checked)
+        widths = _widths(checked["widths"], checked["rule"], "widths", 100)
+        sliding = _widths(checked["sliding"], checked["rule"], "sliding", 200)
+        shown = tuple(_shown(crossed, columns) for columns in lists)
+        own = {"crossed": crossed, "shown": shown, "tables": tables, "widths": widths, "sliding": sliding}
         for name in ("rows", "cols", "by"):
-            asked.pop(name)
-        return cls(**(asked | _parameters(asked) | made))
+            checked.pop(name)
+        return cls(**(checked | _parameters(checked) | own))
 
     def query(self) -> str:
         audited = f', status, {self._sum} AS true_value, _dk_found."lower", _dk_found."upper"'
-        nodes = [f"node_{one.place}" for one in self.crossed]
+        nodes = [f"node_{dimension.place}" for dimension in self.crossed]
         return fill(
             "suppress",
             table=literal(self.tbl),
@@ -116,7 +116,7 @@ class Suppress(Request):
                 self.literal,
                 released=literals(_RELEASED + _AUDITED),
                 apriori=described(self.apriori),
-                codes=f"[{', '.join(described(one.codes) for one in self.crossed)}]",
+                codes=f"[{', '.join(described(dimension.codes) for dimension in self.crossed)}]",
             ),
             keys=", ".join(column for crossed in self.crossed for column in crossed.named),
             amount=self._amount,
@@ -125,8 +125,12 @@ class Suppress(Request):
             exact=self._exact,
             flaws=self._flaws,
             dimensions=",\n".join(crossed.defined(self.literal, self.tables or [None]) for crossed in self.crossed),
-            leaves=", ".join(f"_dk_leaves_{one.place}.leaf AS leaf_{one.place}" for one in self.crossed),
-            leaved=" ".join(f"JOIN _dk_leaves_{one.place} ON {one.same_leaf}" for one in self.crossed),
+            leaves=", ".join(
+                f"_dk_leaves_{dimension.place}.leaf AS leaf_{dimension.place}" for dimension in self.crossed
+            ),
+            leaved=" ".join(
+                f"JOIN _dk_leaves_{dimension.place} ON {dimension.same_leaf}" for dimension in self.crossed
+            ),
             measures=self._measures,
             cells=self._cells,
             apriori=self._apriori,
@@ -134,8 +138,8 @@ class Suppress(Request):
             places=", ".join(nodes),
             placed=", ".join(f"unnest(answer.found.places[{i}]) AS {name}" for i, name in enumerate(nodes, 1)),
             joined="\n".join(
-                f"JOIN _dk_nodes_{one.place} ON _dk_nodes_{one.place}.node = _dk_found.{name}"
-                for one, name in zip(self.crossed, nodes, strict=True)
+                f"JOIN _dk_nodes_{dimension.place} ON _dk_nodes_{dimension.place}.node = _dk_found.{name}"
+                for dimension, name in zip(self.crossed, nodes, strict=True)
             ),
             released=self._released,
             levels=self._levels,
@@ -151,7 +155,7 @@ class Suppress(Request):
     @property
     def named(self) -> list[str]:
         """All columns that the call names."""
-        return [*self.categories, *(text for text in (self.value, self.count, self.weight, self.unit) if text)]
+        return [*self.categories, *(column for column in (self.value, self.count, self.weight, self.unit) if column)]
 
     @property
     def largest(self) -> int:
@@ -171,14 +175,14 @@ class Suppress(Request):
     @property
     def _answer(self) -> str:
         """The engine's call: all cells, what is above each leaf, and what is decided beforehand."""
-        cell = {"places": f"[{', '.join(f'node_{one.place}' for one in self.crossed)}]"}
+        cell = {"places": f"[{', '.join(f'node_{crossed.place}' for crossed in self.crossed)}]"}
         cell |= {name: name for name in ("amount", "contributors", "largest", "owner")}
         flags = ", ".join(f"t{i}" for i in range(len(self.tables) or 1))
         above = [
             f"(SELECT {{'chains': system.main.list({{'leaf': leaf, 'node': node, 'list': list, 'level': level}}), "
-            f"'tables': (SELECT system.main.list({{'node': node, 'has': [{flags}]}}) FROM _dk_above_{one.place})}} "
-            f"FROM _dk_up_{one.place})"
-            for one in self.crossed
+            f"'tables': (SELECT system.main.list({{'node': node, 'has': [{flags}]}}) FROM _dk_above_{crossed.place})}} "
+            f"FROM _dk_up_{crossed.place})"
+            for crossed in self.crossed
         ]
         decided = (
             "(SELECT system.main.list({'places': places, 'suppressed': suppressed, 'cost': cost}) FROM _dk_apriori)"
@@ -231,12 +235,12 @@ class Suppress(Request):
         for name, digits in ((self.value if self.weight is None else None, self.digits), (self.count, 0)):
             if name is None:
                 continue
-            value, kept = identifier(name), f"TRY_CAST({identifier(name)} AS DECIMAL(28, {digits}))"
+            column, kept = identifier(name), f"TRY_CAST({identifier(name)} AS DECIMAL(28, {digits}))"
             # Doubles are compared as doubles: as decimals they would change their last digits.
             tests.append(
-                f"CASE WHEN system.main.typeof({value}) IN ('DOUBLE', 'FLOAT') "
-                f"THEN TRY_CAST({value} AS DOUBLE) = TRY_CAST({kept} AS DOUBLE) "
-                f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) = {kept} END"
+                f"CASE WHEN system.main.typeof({column}) IN ('DOUBLE', 'FLOAT') "
+                f"THEN TRY_CAST({column} AS DOUBLE) = TRY_CAST({kept} AS DOUBLE) "
+                f"ELSE TRY_CAST({column} AS DECIMAL(38, 18)) = {kept} END"
             )
         return " AND ".join(tests) or "true"
 
@@ -249,8 +253,8 @@ class Suppress(Request):
     @property
     def _flaws(self) -> str:
         """What may be wrong with the records, as an aggregate: a sentence, or NULL."""
-        column = next((text for text in (self.weight, self.value, self.count) if text), None)
-        said = f'Column "{column}" holds '
+        column = next((name for name in (self.weight, self.value, self.count) if name), None)
+        subject = f'Column "{column}" holds '
         more = (
             f"numbers with more than {self.digits} decimals: round them, or choose larger digits."
             if self.digits
@@ -259,10 +263,10 @@ class Suppress(Request):
         flaws = [
             (
                 "amount IS NULL OR contributors IS NULL",
-                f"{said}NULL, infinity or too large a number: replace it, or leave those rows out.",
+                f"{subject}NULL, infinity or too large a number: replace it, or leave those rows out.",
             ),
-            ("amount < 0 OR contributors < 0", f"{said}a negative number: contributions must be at least 0."),
-            ("exact IS NOT true", said + more),
+            ("amount < 0 OR contributors < 0", f"{subject}a negative number: contributions must be at least 0."),
+            ("exact IS NOT true", subject + more),
         ]
         if column is None:
             flaws = []
@@ -276,9 +280,9 @@ class Suppress(Request):
         if self.unit is not None:
             flaws.append(("unit IS NULL", no_unit(self.unit)))
         none = literal("The table has no rows: there is nothing to publish.")
-        cases = " ".join(f"WHEN {test} THEN {literal(text)}" for test, text in flaws)
-        found = f"system.main.max(CASE {cases} END)" if cases else "NULL"
-        return f"CASE WHEN system.main.count(*) = 0 THEN {none} ELSE {found} END"
+        cases = " ".join(f"WHEN {test} THEN {literal(sentence)}" for test, sentence in flaws)
+        flaw = f"system.main.max(CASE {cases} END)" if cases else "NULL"
+        return f"CASE WHEN system.main.count(*) = 0 THEN {none} ELSE {flaw} END"
 
     @property
     def _measures(self) -> str:
@@ -290,12 +294,13 @@ class Suppress(Request):
     @property
     def _cells(self) -> str:
         """The cells of all tables, from those of the leaves."""
-        nodes = ", ".join(f"_dk_above_{one.place}.node AS node_{one.place}" for one in self.crossed)
+        nodes = ", ".join(f"_dk_above_{dimension.place}.node AS node_{dimension.place}" for dimension in self.crossed)
         joins = " ".join(
-            f"JOIN _dk_above_{one.place} ON _dk_above_{one.place}.leaf = leaf_{one.place}" for one in self.crossed
+            f"JOIN _dk_above_{dimension.place} ON _dk_above_{dimension.place}.leaf = leaf_{dimension.place}"
+            for dimension in self.crossed
         )
         within = " OR ".join(
-            "(" + " AND ".join(f"_dk_above_{one.place}.t{i}" for one in self.crossed) + ")"
+            "(" + " AND ".join(f"_dk_above_{dimension.place}.t{i}" for dimension in self.crossed) + ")"
             for i in range(len(self.tables) or 1)
         )
         of = f"FROM _dk_parts {joins} WHERE {within} GROUP BY ALL"
@@ -306,7 +311,7 @@ class Suppress(Request):
             measures = f"system.main.sum(amount) AS amount, {contributors}, {top} AS largest"
             return f"SELECT {nodes}, {measures}, 0::BIGINT AS owner {of}"
         top = f"system.main.max(amount, {self.largest})" if self.largest else "NULL"
-        places = ", ".join(f"node_{one.place}" for one in self.crossed)
+        places = ", ".join(f"node_{dimension.place}" for dimension in self.crossed)
         contributors = "system.main.count(*) FILTER (WHERE amount > 0)"
         # A unit is 0 or more, as the hash of the number 0 is: what comes of it here is not 0, which stands for nobody.
         owner = "coalesce(-1 - system.main.any_value(unit) FILTER (WHERE amount > 0), 0)"
@@ -335,10 +340,10 @@ class Suppress(Request):
             for at, shown in enumerate(self.shown):
                 if shown and shown[0] == crossed.place:
                     level = ("row_level", "col_level")[at] if at < 2 else f"by_level[{at - 1}]"
-                    text = f"TRY_CAST(_dk_row.{level} AS BIGINT)"
+                    as_level = f"TRY_CAST(_dk_row.{level} AS BIGINT)"
                     if at >= 2:
-                        text = f"TRY_CAST(TRY_CAST(_dk_row.by_level AS BIGINT[])[{at - 1}] AS BIGINT)"
-                    same.append(f"({text} IS NULL OR {node}.l{shown[1]} = {text})")
+                        as_level = f"TRY_CAST(TRY_CAST(_dk_row.by_level AS BIGINT[])[{at - 1}] AS BIGINT)"
+                    same.append(f"({as_level} IS NULL OR {node}.l{shown[1]} = {as_level})")
             joins.append(f"LEFT JOIN _dk_nodes_{crossed.place} AS {node} ON {' AND '.join(same)}")
             places.append(f"{node}.node")
         return (
@@ -349,42 +354,42 @@ class Suppress(Request):
 
 def _shown(crossed: Sequence[Crossed], columns: Sequence[str]) -> tuple[int, ...]:
     """The numbers of the dimension and of the hierarchy in it that a list of columns is; nothing for an empty list."""
-    for one in crossed:
-        if tuple(columns) in one.lists:
-            return one.place, one.lists.index(tuple(columns))
+    for dimension in crossed:
+        if tuple(columns) in dimension.lists:
+            return dimension.place, dimension.lists.index(tuple(columns))
     return ()
 
 
-def _check_roles(asked: Mapping[str, Any], by: Sequence[Sequence[str]]) -> None:
+def _check_roles(checked: Mapping[str, Any], by: Sequence[Sequence[str]]) -> None:
     """Check that no column has two parts in the table, except the last of two hierarchies over one dimension."""
-    taken: dict[str, str] = {}
-    last = {fold(value[-1]) for value in (asked["rows"], asked["cols"]) if value}
-    named = [(name, part) for part in ("rows", "cols") for name in asked[part]]
-    for texts in by:
-        again = fold(texts[-1]) in last and len(texts) > 1
-        named += [(name, "by") for name in (texts[:-1] if again else texts)]
-        last.add(fold(texts[-1]))
-    named += [(asked[part], part) for part in ("value", "count", "weight", "unit")]
+    role_of: dict[str, str] = {}
+    last = {fold(columns[-1]) for columns in (checked["rows"], checked["cols"]) if columns}
+    named = [(name, part) for part in ("rows", "cols") for name in checked[part]]
+    for columns in by:
+        again = fold(columns[-1]) in last and len(columns) > 1
+        named += [(name, "by") for name in (columns[:-1] if again else columns)]
+        last.add(fold(columns[-1]))
+    named += [(checked[part], part) for part in ("value", "count", "weight", "unit")]
     for name, part in named:
         if name is None:
             continue
-        if fold(name) in taken:
-            raise InvalidInput(f'Column "{name}" is in both {taken[fold(name)]} and {part}: name it in one of them.')
-        taken[fold(name)] = part
+        if fold(name) in role_of:
+            raise InvalidInput(f'Column "{name}" is in both {role_of[fold(name)]} and {part}: name it in one of them.')
+        role_of[fold(name)] = part
 
 
-def _check_measure(asked: Mapping[str, Any]) -> None:
+def _check_measure(checked: Mapping[str, Any]) -> None:
     """Check that what is summed and counted goes together with the rules."""
-    value, unit, count = asked["value"], asked["unit"], asked["count"]
-    if asked["digits"] and value is None and asked["weight"] is None:
+    value, unit, count = checked["value"], checked["unit"], checked["count"]
+    if checked["digits"] and value is None and checked["weight"] is None:
         raise InvalidInput("digits are those of a column of values: name it, as in value := 'turnover'.")
-    sums = asked["rule"] != ("threshold",)
+    sums = checked["rule"] != ("threshold",)
     if value is None and unit is None and sums:
         raise InvalidInput(
             "p% and dominance are rules for sums of contributions: name the column, as in value := 'turnover', "
             "or count records of contributors, as in unit := 'company'."
         )
-    if count is not None and (unit is not None or asked["weight"] is not None):
+    if count is not None and (unit is not None or checked["weight"] is not None):
         raise InvalidInput(
             "Rows that stand for several records do not tell whose they are: leave count out, or leave out unit and "
             "weight."
@@ -409,16 +414,18 @@ def _rules(named: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(fold, named))
 
 
-def _parameters(asked: Mapping[str, Any]) -> dict[str, float | None]:
+def _parameters(checked: Mapping[str, Any]) -> dict[str, float | None]:
     """The arguments of the rules: None for those of other rules, which must not be given."""
-    found: dict[str, float | None] = {}
+    parameters: dict[str, float | None] = {}
     for rule, defaults in _RULES.items():
         for name, default in defaults.items():
-            value = asked[name]
-            if value is not None and rule not in asked["rule"]:
+            argument = checked[name]
+            if argument is not None and rule not in checked["rule"]:
                 raise InvalidInput(f"{name} is for rule := '{rule}': choose that rule, or leave {name} out.")
-            found[name] = None if rule not in asked["rule"] else default if value is None else value
-    return {name: float(value) if isinstance(value, Fraction) else value for name, value in found.items()}
+            parameters[name] = None if rule not in checked["rule"] else default if argument is None else argument
+    return {
+        name: float(argument) if isinstance(argument, Fraction) else argument for name, argument in parameters.items()
+    }
 
 
 def _check(

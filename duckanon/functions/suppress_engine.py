@@ -36,9 +36,9 @@ _REQUESTED = 10.0
 
 def codes_above(request: Suppress, place: pa.Scalar, codes: pa.Scalar, used: pa.Scalar) -> pa.Array:
     """The nodes above each code of a dimension."""
-    found = tree(request.crossed[place.as_py()].columns[0], codes.as_py() or [], used.as_py() or [])
-    texts = {"below", "label"}
-    return lists(list(found), [pa.array(v, pa.string() if k in texts else pa.int64()) for k, v in found.items()])
+    columns = tree(request.crossed[place.as_py()].columns[0], codes.as_py() or [], used.as_py() or [])
+    as_text = {"below", "label"}
+    return lists(list(columns), [pa.array(v, pa.string() if k in as_text else pa.int64()) for k, v in columns.items()])
 
 
 def answer(
@@ -64,7 +64,7 @@ def answer(
     lower, upper = _ends(problem, suppressed, suppression, there, request.digits) if request.audit else _no_ends(there)
     ends = {"status": pa.array(status, pa.string()), "lower": lower, "upper": upper}
     return struct(
-        {name: one_list(values) for name, values in ends.items()}
+        {name: one_list(column) for name, column in ends.items()}
         | {"places": pa.array([layout.places.T.tolist()], pa.list_(pa.list_(pa.int64())))}
     )
 
@@ -73,18 +73,18 @@ def _layout(request: Suppress, dimensions: pa.Scalar) -> Layout:
     """The cells of all tables and their equations. Raises InvalidInput."""
     from duckanon.engines.suppression.system import Layout
 
-    values, kept = [], []
-    for crossed, value in zip(request.crossed, dimensions.values, strict=True):
-        nodes = integers(value["tables"].values.field("node"))
-        has = np.array(value["tables"].values.field("has").to_pylist(), dtype=bool)
-        values.append(_dimension(crossed.lists[0][-1], value["chains"].values, int(nodes.max()) + 1))
+    hierarchies, kept = [], []
+    for crossed, dimension in zip(request.crossed, dimensions.values, strict=True):
+        nodes = integers(dimension["tables"].values.field("node"))
+        has = np.array(dimension["tables"].values.field("has").to_pylist(), dtype=bool)
+        hierarchies.append(_dimension(crossed.lists[0][-1], dimension["chains"].values, int(nodes.max()) + 1))
         kept.append([np.unique(nodes[has[:, t]]) for t in range(has.shape[1])])
     tables = list(zip(*kept, strict=True))
     if sum(float(np.prod([float(len(nodes)) for nodes in table])) for table in tables) > _MOST_CELLS:
         raise InvalidInput(
             "The tables would have more than 1,000,000 cells: name fewer columns, or smaller tables in tables."
         )
-    return Layout.of(values, tables)
+    return Layout.of(hierarchies, tables)
 
 
 def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
@@ -93,11 +93,11 @@ def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
 
     leaf, node, hierarchy, level = (integers(chains.field(name)) for name in ("leaf", "node", "list", "level"))
     total = node[level == 0]
-    values = []
+    parents_of = []
     for at in range(int(hierarchy.max()) + 1):
-        mine = (hierarchy == at) & (level > 0)
-        order = np.lexsort((level[mine], leaf[mine]))
-        leaves, steps, below = leaf[mine][order], level[mine][order], node[mine][order]
+        own = (hierarchy == at) & (level > 0)
+        order = np.lexsort((level[own], leaf[own]))
+        leaves, steps, below = leaf[own][order], level[own][order], node[own][order]
         first = np.r_[True, leaves[1:] != leaves[:-1]]
         above = np.where(first, total[0] if len(total) else -1, np.r_[-1, below[:-1]])
         parents = np.full(nodes, -1, dtype=np.int64)
@@ -108,8 +108,8 @@ def _dimension(column: str, chains: pa.StructArray, nodes: int) -> Dimension:
                 "name columns of which each value is part of one of the next wider column."
             )
         parents[parents == np.arange(nodes)] = -1
-        values.append(parents)
-    return Dimension.of(nodes, *values)
+        parents_of.append(parents)
+    return Dimension.of(nodes, *parents_of)
 
 
 def _problem(request: Suppress, layout: Layout, cells: pa.StructArray, apriori: Sequence[Mapping[str, Any]]) -> Problem:
@@ -122,10 +122,10 @@ def _problem(request: Suppress, layout: Layout, cells: pa.StructArray, apriori: 
 
     at = _numbers(layout, np.array(cells.field("places").to_pylist(), dtype=np.int64))
 
-    def placed(values: npt.ArrayLike) -> Ints:
-        found = np.zeros(len(layout.places), dtype=np.int64)
-        found[at] = values
-        return found
+    def placed(numbers: npt.ArrayLike) -> Ints:
+        column = np.zeros(len(layout.places), dtype=np.int64)
+        column[at] = numbers
+        return column
 
     table = System.of(layout, placed(_units(cells.field("amount").to_pylist(), request.digits)))
     counts, largest = None, None
@@ -137,18 +137,20 @@ def _problem(request: Suppress, layout: Layout, cells: pa.StructArray, apriori: 
     contributions = Contributions.of(table, counts, largest, records=request.counts_records)
     keep, gone, cost = _decided(layout, table.flat, apriori)
     demanded = levels(contributions, _rules(request))
-    asked, percent = gone & ~demanded.primary, max(request.widths.values(), default=_REQUESTED)
+    requested, percent = gone & ~demanded.primary, max(request.widths.values(), default=_REQUESTED)
     if counts is None or request.unit is None:
-        demanded = with_requested(demanded, table.flat, asked, percent)
-        return attainable(problem(table, demanded, cost=cost, keep=keep), asked)
+        demanded = with_requested(demanded, table.flat, requested, percent)
+        return attainable(problem(table, demanded, cost=cost, keep=keep), requested)
     owners = placed(integers(cells.field("owner")))
     sums = same_owner(table, np.where(demanded.primary & (counts == 1), owners, 0))
     more = with_sums(table, sums)
     longer = (0, len(sums))
-    asked, added = np.pad(asked, longer), np.arange(more.cells) >= table.cells
+    requested, added = np.pad(requested, longer), np.arange(more.cells) >= table.cells
     demanded = levels(contributions.with_own(more.flat), _rules(request))
-    demanded = with_requested(demanded, more.flat, asked, percent)
-    return attainable(problem(more, demanded, (None, None), np.pad(cost, longer), np.pad(keep, longer), added), asked)
+    demanded = with_requested(demanded, more.flat, requested, percent)
+    return attainable(
+        problem(more, demanded, (None, None), np.pad(cost, longer), np.pad(keep, longer), added), requested
+    )
 
 
 def _numbers(layout: Layout, places: Ints) -> Ints:
@@ -156,9 +158,9 @@ def _numbers(layout: Layout, places: Ints) -> Ints:
     sizes = layout.places.max(axis=0) + 1
     inside = ((places >= 0) & (places < sizes)).all(axis=1)
     known = np.ravel_multi_index(tuple(layout.places.T), tuple(sizes))
-    asked = np.ravel_multi_index(tuple(np.where(inside[:, None], places, 0).T), tuple(sizes))
-    found = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return np.where(inside & (known[found] == asked), found, -1)
+    sought = np.ravel_multi_index(tuple(np.where(inside[:, None], places, 0).T), tuple(sizes))
+    positions = np.minimum(np.searchsorted(known, sought), len(known) - 1)
+    return np.where(inside & (known[positions] == sought), positions, -1)
 
 
 def _decided(layout: Layout, units: Ints, apriori: Sequence[Mapping[str, Any]]) -> tuple[Bools, Bools, Floats]:
@@ -168,18 +170,18 @@ def _decided(layout: Layout, units: Ints, apriori: Sequence[Mapping[str, Any]]) 
     keep, gone, cost = np.zeros(len(units), dtype=bool), np.zeros(len(units), dtype=bool), np.log1p(units)
     if not apriori:
         return keep, gone, cost
-    places = np.array([[-1 if node is None else node for node in one["places"]] for one in apriori], dtype=np.int64)
+    places = np.array([[-1 if node is None else node for node in line["places"]] for line in apriori], dtype=np.int64)
     at = _numbers(layout, places)
     if (at < 0).any():
         raise InvalidInput(
             "apriori has a line about a cell that no table has: correct its columns and levels, or name its table in "
             "tables."
         )
-    for cell, one in zip(at.tolist(), apriori, strict=True):
-        keep[cell] |= one["suppressed"] is False
-        gone[cell] |= one["suppressed"] is True
-        if one["cost"] is not None:
-            cost[cell] = one["cost"]
+    for cell, line in zip(at.tolist(), apriori, strict=True):
+        keep[cell] |= line["suppressed"] is False
+        gone[cell] |= line["suppressed"] is True
+        if line["cost"] is not None:
+            cost[cell] = line["cost"]
     if (keep & gone).any():
         raise InvalidInput("apriori says both of a cell that it is suppressed and that it is not: leave one line out.")
     if (gone & (units == 0)).any():
@@ -214,10 +216,10 @@ def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:
     """Values in units of their last digit. Raises InvalidInput where they are too many to add up exactly."""
     from duckanon.engines.suppression.table import MOST_UNITS
 
-    found = [Decimal(value).scaleb(digits) for value in values]
-    if any(value > MOST_UNITS for value in found):
+    units = [Decimal(amount).scaleb(digits) for amount in values]
+    if any(amount > MOST_UNITS for amount in units):
         raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
-    return [int(value) for value in found]
+    return [int(amount) for amount in units]
 
 
 def _ends(

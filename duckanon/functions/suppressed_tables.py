@@ -46,7 +46,7 @@ class Margin:
 
     def within(self, other: Margin) -> bool:
         """Whether it is made of sums of the other margin, or is the same."""
-        return all(set(mine) <= set(theirs) for mine, theirs in zip(self.nodes, other.nodes, strict=True))
+        return all(set(own) <= set(other_names) for own, other_names in zip(self.nodes, other.nodes, strict=True))
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def place(nodes: Sequence[Sequence[str]], values: Mapping[str, Any]) -> Place:
 def above(lists: Hierarchies, node: Node) -> list[Node | None]:
     """The node of which one is a part, in each hierarchy of its dimension; None where it is in another."""
     names, values = node
-    shown, whole = dict(zip(names, values, strict=True)), {name for texts in lists for name in texts}
+    shown, whole = dict(zip(names, values, strict=True)), {name for hierarchy in lists for name in hierarchy}
     nodes: list[Node | None] = []
-    for one in lists:
-        level = len(one) if set(names) == whole else len(names)
-        inside = bool(names) and (set(names) == whole or names == one[:level])
-        nodes.append(place([one[: level - 1]], shown)[0] if inside else None)
+    for hierarchy in lists:
+        level = len(hierarchy) if set(names) == whole else len(names)
+        inside = bool(names) and (set(names) == whole or names == hierarchy[:level])
+        nodes.append(place([hierarchy[: level - 1]], shown)[0] if inside else None)
     return nodes
 
 
@@ -102,7 +102,7 @@ def level_columns(columns: Iterable[str]) -> tuple[str, ...]:
     return (*LEVELS, BY_LEVEL) if BY_LEVEL in named else LEVELS
 
 
-def form(con: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str], variables: Sequence[str]) -> Form:
+def form(con: duckdb.DuckDBPyConnection, source: str, columns: Iterable[str], variables: Sequence[str]) -> Form:
     """What a suppressed table with these columns is made of.
 
     variables: all that identify a cell: those of the rows, then those of the columns, then those of each list in by,
@@ -114,7 +114,7 @@ def form(con: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str], 
             tuple(((name,),) for name in variables), (Margin("true", False, tuple((v,) for v in variables)),), {}
         )
     listed = ", ".join(map(identifier, named))
-    rows = con.execute(f"SELECT DISTINCT {listed} FROM {relation}").fetchall()
+    rows = con.execute(f"SELECT DISTINCT {listed} FROM {source}").fetchall()
     return form_of(list(map(levels_of, rows)), variables)
 
 
@@ -159,7 +159,7 @@ def form_of(levels: Sequence[Levels], variables: Sequence[str], *, in_answer: bo
         Margin(margin.levels, any(margin.within(other) for other in whole.values() if other != margin), margin.nodes)
         for margin in whole.values()
     ]
-    ordered = tuple(sorted(margins, key=lambda one: (len(one.variables), one.levels)))
+    ordered = tuple(sorted(margins, key=lambda margin: (len(margin.variables), margin.levels)))
     return Form(tuple(dimensions), ordered, nodes, tuple(map(tuple, groups)))
 
 
@@ -219,21 +219,21 @@ def _lists(
             "codes, name it in hierarchies."
         )
     first = {at: group[0] for group in groups if _shared(group, levels) for at in group}
-    found: dict[int, tuple[str, ...]] = {}
+    list_at: dict[int, tuple[str, ...]] = {}
     left = tuple(variables)
     for at in order:
         own, left = left[: sizes[at]], left[sizes[at] :]
-        found[at] = own if first.get(at, at) == at else (*own, found[first[at]][-1])
-    return [tuple(found[at] for at in group) for group in groups]
+        list_at[at] = own if first.get(at, at) == at else (*own, list_at[first[at]][-1])
+    return [tuple(list_at[at] for at in group) for group in groups]
 
 
 def _node(dimension: Hierarchies, levels: Sequence[int | None]) -> tuple[str, ...]:
     """The variables that identify a node with these levels in the lists of a dimension."""
-    if all(level == len(texts) for level, texts in zip(levels, dimension, strict=True)):
-        return tuple(dict.fromkeys(name for texts in dimension for name in texts))
+    if all(level == len(hierarchy) for level, hierarchy in zip(levels, dimension, strict=True)):
+        return tuple(dict.fromkeys(name for hierarchy in dimension for name in hierarchy))
     if not any(levels) and None not in levels:
         return ()
-    inside = [texts[:level] for level, texts in zip(levels, dimension, strict=True) if level]
+    inside = [hierarchy[:level] for level, hierarchy in zip(levels, dimension, strict=True) if level]
     if len(inside) != 1 or levels.count(None) != len(dimension) - 1:
         raise _no_levels()
     return inside[0]

@@ -74,60 +74,60 @@ class PublishedTable:
     hierarchies: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, given: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
+    def read(cls, form: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
         """From a struct. argument: which one it is in; example: how it is written. Raises InvalidInput."""
-        if not isinstance(given, dict):
+        if not isinstance(form, dict):
             raise InvalidInput(f"{argument} must be made of structs, as in {example}.")
-        fields = {fold(name): value for name, value in given.items()}
-        for name in given:
+        fields = {fold(name): field for name, field in form.items()}
+        for name in form:
             if fold(name) not in _FIELDS:
                 raise InvalidInput(
                     f'A table has a field "{name}": its fields are {", ".join(_NAMED[:-1])} and {_NAMED[-1]}.'
                 )
-        told = {name: fields.get(name) for name in _FIELDS}
+        described = {name: fields.get(name) for name in _FIELDS}
         for name in ("tbl", "value", "suppressed", "key", "sum", "weight", "count"):
-            if told[name] is not None and (not isinstance(told[name], str) or not told[name]):
+            if described[name] is not None and (not isinstance(described[name], str) or not described[name]):
                 raise InvalidInput(f"{name} of a table must be a name in quotes, as in {_EXAMPLE}.")
-        by = arguments.names(told["vars"], "vars", empty=True)
-        within = arguments.names(told["given"], "given", empty=True)
-        if {fold(one) for one in by} & {fold(one) for one in within}:
+        by = arguments.names(described["vars"], "vars", empty=True)
+        within = arguments.names(described["given"], "given", empty=True)
+        if {fold(column) for column in by} & {fold(column) for column in within}:
             raise InvalidInput("A column is both in vars and in given of a table: name it in one of them.")
         if within and not by:
             raise InvalidInput("Shares within given need vars that tell them apart: name them.")
-        digits, base = told["digits"], told["base"]
-        rounded = within or (told["key"] is not None and told["sum"] is not None)
+        digits, base = described["digits"], described["base"]
+        rounded = within or (described["key"] is not None and described["sum"] is not None)
         if digits is not None and (not rounded or not 0 <= arguments.whole(digits, "digits") <= _MOST_DIGITS):
             raise InvalidInput(
                 f"digits are for shares and perturbed sums, and are from 0 to {_MOST_DIGITS}; for counts say base."
             )
         if base is not None and (within or arguments.whole(base, "base") < 2):
             raise InvalidInput("base is for counts, and is 2 or more: they are rounded to its multiples.")
-        deviation = told["max_deviation"]
-        if (told["suppressed"] or deviation is not None) and (within or base is not None):
+        deviation = described["max_deviation"]
+        if (described["suppressed"] or deviation is not None) and (within or base is not None):
             raise InvalidInput(
                 "suppressed and max_deviation are for counts that are not rounded: leave given and base out."
             )
-        if deviation is not None and (told["suppressed"] or arguments.whole(deviation, "max_deviation") < 1):
+        if deviation is not None and (described["suppressed"] or arguments.whole(deviation, "max_deviation") < 1):
             raise InvalidInput(
                 "max_deviation is 1 or more, and for counts that cell_key perturbed: none are suppressed."
             )
         return cls(
-            told["tbl"],
+            described["tbl"],
             tuple(by),
             tuple(within),
-            told["value"],
+            described["value"],
             digits,
             base,
-            told["suppressed"],
+            described["suppressed"],
             deviation,
-            told["key"],
-            None if told["variance"] is None else float(told["variance"]),
-            told["threshold"],
-            told["sum"],
-            told["weight"],
-            told["count"],
-            _magnitude(told),
-            _codes(told, by),
+            described["key"],
+            None if described["variance"] is None else float(described["variance"]),
+            described["threshold"],
+            described["sum"],
+            described["weight"],
+            described["count"],
+            _magnitude(described),
+            _codes(described, by),
         )
 
     @property
@@ -147,24 +147,24 @@ _LEVELS = f"[row_level::BIGINT, col_level::BIGINT] || coalesce({BY_LEVEL}, [])"
 _MOST_CELLS = 3_000_000
 
 
-def _magnitude(told: Mapping[str, Any]) -> float | None:
+def _magnitude(described: Mapping[str, Any]) -> float | None:
     """That of perturbed sums. Raises InvalidInput."""
-    found = arguments.checked("cell_key", {"magnitude": told["magnitude"]})["magnitude"]
-    if found is not None and (told["key"] is None or told["sum"] is None):
+    magnitude = arguments.checked("cell_key", {"magnitude": described["magnitude"]})["magnitude"]
+    if magnitude is not None and (described["key"] is None or described["sum"] is None):
         raise InvalidInput("magnitude is of sums that cell_key perturbs: name their key and sum, or leave it out.")
-    return None if found is None else float(found)
+    return None if magnitude is None else float(magnitude)
 
 
-def _codes(told: Mapping[str, Any], by: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _codes(described: Mapping[str, Any], by: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The tables of codes of a suppressed table, by column. Raises InvalidInput."""
     example = "hierarchies of a table must give tables by column, as in hierarchies: {'industry': 'industry_codes'}."
-    pairs = pairs_of(told["hierarchies"], example)
+    pairs = pairs_of(described["hierarchies"], example)
     if not all(isinstance(table, str) and table for _, table in pairs):
         raise InvalidInput(example)
-    if pairs and told["suppressed"] is None:
+    if pairs and described["suppressed"] is None:
         raise InvalidInput("hierarchies are of a table with suppressed cells: say suppressed, or leave them out.")
     for name, _ in pairs:
-        if fold(name) not in {fold(one) for one in by}:
+        if fold(name) not in {fold(column) for column in by}:
             raise InvalidInput(f'hierarchies names "{name}", which is not in vars of that table: name it there too.')
     return tuple(pairs)
 
@@ -181,14 +181,14 @@ class TableBounds(Request):
     small: int
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = cls.checked(given)
-        tables = _tables(asked["tables"])
+    def read(cls, call_arguments: Mapping[str, Any]) -> Self:
+        checked = cls.checked(call_arguments)
+        tables = _tables(checked["tables"])
         named: dict[str, str] = {}
         for name in (name for table in tables for name in table.columns):
             named.setdefault(fold(name), name)
         order = list(named)
-        target = asked["target"]
+        target = checked["target"]
         for name in target:
             if fold(name) not in named:
                 raise InvalidInput(f"No table has {name}, so nothing bounds it: leave it out of the target.")
@@ -197,9 +197,9 @@ class TableBounds(Request):
         return cls(
             tables=tables,
             variables=tuple(named.values()),
-            n=asked["n"],
+            n=checked["n"],
             target=tuple(order.index(fold(name)) for name in target) or tuple(range(len(order))),
-            small=asked["small"],
+            small=checked["small"],
         )
 
     def places(self, table: PublishedTable) -> list[int]:
@@ -235,11 +235,11 @@ class TableBounds(Request):
     def _cells(self, at: int, table: PublishedTable) -> str:
         """The CTEs that read a table."""
         keys = [f"{identifier(name)} AS k{place}, " for name, place in self._keyed(table)]
-        value = None if table.value is None else identifier(table.value)
+        value_column = None if table.value is None else identifier(table.value)
         named = [*table.columns, *([table.value] if table.value else []), *(LEVELS if table.suppressed else [])]
         levels = f", NULL::BIGINT[] AS {BY_LEVEL}" if table.suppressed else ""
         if table.suppressed:
-            keys += [f"_dk_used[{one}] AS a{place}, " for one, place in enumerate(self.places(table), 1)]
+            keys += [f"_dk_used[{number}] AS a{place}, " for number, place in enumerate(self.places(table), 1)]
         return fill(
             "table_bounds_source",
             at=str(at),
@@ -248,21 +248,21 @@ class TableBounds(Request):
             keys="".join(keys),
             used=self._used(at, table),
             leveled=f" JOIN _dk_used_{at} ON _dk_levels IS NOT DISTINCT FROM {_LEVELS}" if table.suppressed else "",
-            number=f"system.main.any_value({value})" if value else "system.main.count(*)",
+            number=f"system.main.any_value({value_column})" if value_column else "system.main.count(*)",
         ).strip()
 
     def _used(self, at: int, table: PublishedTable) -> str:
         """The CTEs that say, of all levels in a suppressed table, whether each variable identifies a cell there."""
         if table.suppressed is None:
             return ""
-        made = call(
+        used_call = call(
             "_dk_table_bounds_used",
             request=self.literal,
             place=str(at),
             levels=f"(SELECT system.main.list(levels) FROM (SELECT DISTINCT {_LEVELS} AS levels FROM _dk_source_{at}))",
         )
         return (
-            f"_dk_form_{at} AS MATERIALIZED (SELECT {made} AS answer),\n"
+            f"_dk_form_{at} AS MATERIALIZED (SELECT {used_call} AS answer),\n"
             f"_dk_used_{at} AS (SELECT unnest(answer.found.levels) AS _dk_levels, "
             f"unnest(answer.found.used) AS _dk_used FROM _dk_form_{at} "
             "WHERE system.main.error(answer.problem) IS NULL),"
@@ -293,7 +293,7 @@ class TableBounds(Request):
 
     def _codes(self, table: PublishedTable) -> list[str]:
         """SQL: of each column of codes its place among the columns, its values in order, and what its table says."""
-        order, found = [fold(name) for name in table.columns], []
+        order, described = [fold(name) for name in table.columns], []
         for name, codes in table.hierarchies:
             at = order.index(fold(name))
             column = f"_dk_levels_{self.places(table)[at]}"
@@ -304,8 +304,8 @@ class TableBounds(Request):
                 "labels": f"(SELECT system.main.list(CAST(value AS VARCHAR) ORDER BY code) FROM {column})",
                 "lines": f"(SELECT system.main.list({line} ORDER BY code, parent) FROM ({lines}))",
             }
-            found.append(sql_struct(fields))
-        return found
+            described.append(sql_struct(fields))
+        return described
 
     def _keyed(self, table: PublishedTable) -> list[tuple[str, int]]:
         return list(zip(table.columns, self.places(table), strict=True))
@@ -314,24 +314,24 @@ class TableBounds(Request):
 def _tables(value: object) -> tuple[PublishedTable, ...]:
     if not isinstance(value, list) or not value:
         raise InvalidInput(f"tables is empty: give one published table at least, as in {_EXAMPLE}.")
-    found = tuple(PublishedTable.read(one, "tables") for one in value)
-    for one in found:
-        if one.tbl is None:
+    tables = tuple(PublishedTable.read(form, "tables") for form in value)
+    for table in tables:
+        if table.tbl is None:
             raise InvalidInput(f"A table has no tbl: name it, as in {_EXAMPLE}.")
-        if one.count is not None:
+        if table.count is not None:
             raise InvalidInput("table_bounds takes published counts as they are: leave count out.")
-        if one.sum is not None or one.weight is not None:
+        if table.sum is not None or table.weight is not None:
             raise InvalidInput("table_bounds takes counts and shares, and no sums: leave that table out.")
-        if one.value is None and one.given:
+        if table.value is None and table.given:
             raise InvalidInput(
-                f"The table '{one.tbl}' is given {', '.join(one.given)}, so it holds shares: name their column, as in "
-                "value := 'share'."
+                f"The table '{table.tbl}' is given {', '.join(table.given)}, so it holds shares: name their column, as "
+                "in value := 'share'."
             )
-        if one.value is not None and fold(one.value) in {fold(name) for name in one.columns}:
+        if table.value is not None and fold(table.value) in {fold(name) for name in table.columns}:
             raise InvalidInput(
-                f'Column "{one.value}" cannot be both value and one that identifies a cell: name it in one of them.'
+                f'Column "{table.value}" cannot be both value and one that identifies a cell: name it in one of them.'
             )
-    return found
+    return tables
 
 
 # --- checks that need the tables' columns -----------------------------------------------------------------------------
@@ -340,14 +340,14 @@ def _tables(value: object) -> tuple[PublishedTable, ...]:
 def _check(request: TableBounds, described: list[dict[str, list[str]]]) -> None:
     kinds: dict[int, str] = {}
     for table, columns in zip(request.tables, described, strict=True):
-        found = Table(table.tbl or "", columns["names"], columns["types"])
-        found.has([*table.columns, *(one for one in (table.value, table.suppressed) if one)])
-        found.plain(table.columns, "variable")
-        found.apart(table.columns, _RELEASED)
+        source = Table(table.tbl or "", columns["names"], columns["types"])
+        source.has([*table.columns, *(column for column in (table.value, table.suppressed) if column)])
+        source.plain(table.columns, "variable")
+        source.apart(table.columns, _RELEASED)
         if table.value is not None:
-            _check_value(found, table.value)
+            _check_value(source, table.value)
         for name, place in zip(table.columns, request.places(table), strict=True):
-            _check_kind(found, name, kinds.setdefault(place, found.kind(name)))
+            _check_kind(source, name, kinds.setdefault(place, source.kind(name)))
 
 
 def _check_value(table: Table, name: str) -> None:
@@ -382,7 +382,7 @@ def _used(request: TableBounds, place: pa.Scalar, levels: pa.Scalar) -> pa.Array
     table, rows = request.tables[place.as_py()], [tuple(row) for row in levels.as_py() or ()]
     used = used_by(rows, table.vars, {fold(name) for name, _ in table.hierarchies})
     arrays = {"levels": pa.array(rows, pa.list_(pa.int64())), "used": pa.array(used, pa.list_(pa.bool_()))}
-    return struct({name: one_list(array) for name, array in arrays.items()})
+    return struct({name: one_list(column) for name, column in arrays.items()})
 
 
 def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Array:
@@ -393,15 +393,15 @@ def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Ar
     total = _total(request, read)
     coded = with_levels(request.variables, levels.as_py(), map(request.places, request.tables), read)
     released = [
-        found
+        part
         for table, places, cell in zip(request.tables, coded.places, coded.cells, strict=True)
-        for found in _released(table, places, cell, total, coded.sizes)
+        for part in _released(table, places, cell, total, coded.sizes)
     ]
-    found = table_bounds(Releases(coded.sizes, tuple(released), request.n, coded.names), request.target)
-    disclosed = (found.lower >= 1) & (found.upper < request.small)
-    codes = pa.array(found.codes.tolist(), pa.list_(pa.int64()))
-    arrays = {"lower": found.lower, "upper": found.upper, "exact": found.exact, "disclosed": disclosed}
-    return struct({"codes": one_list(codes), **{name: one_list(array) for name, array in arrays.items()}})
+    bounds = table_bounds(Releases(coded.sizes, tuple(released), request.n, coded.names), request.target)
+    disclosed = (bounds.lower >= 1) & (bounds.upper < request.small)
+    codes = pa.array(bounds.codes.tolist(), pa.list_(pa.int64()))
+    arrays = {"lower": bounds.lower, "upper": bounds.upper, "exact": bounds.exact, "disclosed": disclosed}
+    return struct({"codes": one_list(codes), **{name: one_list(column) for name, column in arrays.items()}})
 
 
 def _read(table: PublishedTable, packed: dict[str, Any]) -> Cells:
@@ -410,32 +410,32 @@ def _read(table: PublishedTable, packed: dict[str, Any]) -> Cells:
     cells = packed["cells"]
     if table.value is not None and any(cell["times"] > 1 for cell in cells):
         raise InvalidInput(f"The table '{table.tbl}' has a cell more than once: give one number for each combination.")
-    texts = [cell["number"] for cell in cells]
+    written = [cell["number"] for cell in cells]
     problem = f"A number of the table '{table.tbl}' cannot be read: write 7, 0.25 or 1/4."
-    numbers = [None if text is None else as_written(text, problem) for text in texts]
+    numbers = [None if number is None else as_written(number, problem) for number in written]
     listed = [[-1 if code is None else code for code in cell["codes"]] for cell in cells]
     codes = np.array(listed, dtype=np.int64).reshape(len(cells), len(table.columns))
     trees = [
-        Tree(table.columns[one["place"]], one["place"], one["labels"] or [], _lines(one["lines"]))
-        for one in packed["codes"]
+        Tree(table.columns[coded["place"]], coded["place"], coded["labels"] or [], _lines(coded["lines"]))
+        for coded in packed["codes"]
     ]
-    return Cells(codes, numbers, texts, packed["kind"] == "DOUBLE", trees)
+    return Cells(codes, numbers, written, packed["kind"] == "DOUBLE", trees)
 
 
 def _lines(packed: Sequence[Mapping[str, str | None]] | None) -> Codes:
-    return tuple((one["code"], one["parent"]) for one in packed or ())
+    return tuple((line["code"], line["parent"]) for line in packed or ())
 
 
 def _total(request: TableBounds, read: Sequence[Cells]) -> int | None:
     """The largest number of records: n, or what a table of counts adds up to. None where neither is known."""
-    found = [] if request.n is None else [request.n]
+    totals = [] if request.n is None else [request.n]
     for table, cells in zip(request.tables, read, strict=True):
         if table.suppressed is not None:
-            found += [int(cells.numbers[at] or 0) for at in _whole(cells)]
+            totals += [int(cells.numbers[at] or 0) for at in _whole(cells)]
         elif not table.given and table.max_deviation is None and None not in cells.numbers:
             half = Fraction(table.base or 0, 2)
-            found.append(int(sum((number or 0) + half for number in cells.numbers)))
-    return min(found, default=None)
+            totals.append(int(sum((number or 0) + half for number in cells.numbers)))
+    return min(totals, default=None)
 
 
 def _whole(cells: Cells) -> list[int]:
@@ -472,7 +472,7 @@ def _margins(name: str, places: Sequence[int], cells: Cells) -> list[Any]:
         at = np.flatnonzero(of.reshape(-1) == number)
         scope = [place for place, used in zip(places, by.tolist(), strict=True) if used]
         if scope:
-            numbers = [cells.numbers[one] for one in at.tolist()]
+            numbers = [cells.numbers[cell] for cell in at.tolist()]
             margins.append(counts(name, scope, cells.codes[at][:, by], numbers, within=(1, UNBOUNDED)))
     return margins
 
@@ -508,4 +508,4 @@ def _fractions(name: str, cells: Cells, total: int | None) -> list[Fraction | No
             f"The shares of '{name}' are DOUBLE, which tells fractions apart only while there are fewer than 94906266 "
             "records: give shares as text, as in '3/7', or as DECIMAL."
         )
-    return [None if text is None else from_double(float(text), total) for text in cells.texts]
+    return [None if share is None else from_double(float(share), total) for share in cells.written]

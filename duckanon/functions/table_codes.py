@@ -32,13 +32,13 @@ class Tree:
 class Cells:
     """A table as it was read.
 
-    codes: shape (cells, columns), -1 in totals over a column. numbers: None for a suppressed cell. double: their type.
-    trees: of its columns of codes, whose codes are of all levels.
+    codes: shape (cells, columns), -1 in totals over a column. numbers: None for a suppressed cell; written: as they
+    were read. double: whether they are DOUBLE. trees: of its columns of codes, whose codes are of all levels.
     """
 
     codes: Ints
     numbers: Sequence[Fraction | None]
-    texts: Sequence[str | None]
+    written: Sequence[str | None]
     double: bool
     trees: Sequence[Tree] = ()
 
@@ -89,21 +89,21 @@ class _Levels:
         rows: dict[int, list[list[int]]] = {-1: [[-1] * (len(more) + 1)]}
         for label, level, _, chain in leveled.nodes:
             if level and label in number:
-                own = [-1 if text is None else labels[at].index(text) for at, text in enumerate(chain[:-1])]
+                own = [-1 if upper is None else labels[at].index(upper) for at, upper in enumerate(chain[:-1])]
                 last = -1 if chain[-1] is None else number[label]
                 rows.setdefault(number[label], []).append([*own, last])
         codes, at = [], []
-        for cell, values in enumerate(cells.codes.tolist()):
-            if values[tree.at] not in rows:
+        for cell, codes_of_cell in enumerate(cells.codes.tolist()):
+            if codes_of_cell[tree.at] not in rows:
                 raise InvalidInput(
                     f'Column "{tree.column}" holds a value that its hierarchy lacks: give the hierarchy each code.'
                 )
-            for *own, last in rows[values[tree.at]]:
-                codes.append([*values[: tree.at], last, *values[tree.at + 1 :], *own])
+            for *own, last in rows[codes_of_cell[tree.at]]:
+                codes.append([*codes_of_cell[: tree.at], last, *codes_of_cell[tree.at + 1 :], *own])
                 at.append(cell)
         whole = np.array(codes, dtype=np.int64).reshape(len(codes), cells.codes.shape[1] + len(more))
-        numbers, texts = [cells.numbers[number] for number in at], [cells.texts[one] for one in at]
-        return more, replace(cells, codes=whole, numbers=numbers, texts=texts)
+        numbers, written = [cells.numbers[number] for number in at], [cells.written[row] for row in at]
+        return more, replace(cells, codes=whole, numbers=numbers, written=written)
 
     def _of(self, tree: Tree, place: int, used: set[str | None]) -> tuple[Leveled, list[int]]:
         if (place, tree.lines) not in self._known:

@@ -50,22 +50,24 @@ class TableDesigns(Request):
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> Self:
-        asked = cls.checked(arguments)
-        names = asked["variables"]
+        checked = cls.checked(arguments)
+        names = checked["variables"]
         if len(names) < 2:
             raise InvalidInput("variables must name two columns or more: one for the rows and one for the columns.")
         if len(names) > 16:
             raise InvalidInput("variables names more than 16 columns, whose designs are too many: leave some out.")
-        asked |= {text: _among(asked[text], names, text) for text in ("fixed_rows", "fixed_cols", "merge")}
-        for place in asked["fixed_cols"]:
-            if place in asked["fixed_rows"]:
+        checked |= {
+            argument: _among(checked[argument], names, argument) for argument in ("fixed_rows", "fixed_cols", "merge")
+        }
+        for place in checked["fixed_cols"]:
+            if place in checked["fixed_rows"]:
                 raise InvalidInput(
                     f'Column "{names[place]}" is in both fixed_rows and fixed_cols: name it in one of them.'
                 )
-        if asked["max_cols"] is not None and asked["max_cols"] < len(asked["fixed_cols"]):
+        if checked["max_cols"] is not None and checked["max_cols"] < len(checked["fixed_cols"]):
             raise InvalidInput("max_cols must be no less than the number of fixed_cols.")
-        check_count(asked["count"], names)
-        return cls(**asked)
+        check_count(checked["count"], names)
+        return cls(**checked)
 
     def query(self) -> str:
         amount, flaws = counting(self.count)
@@ -123,11 +125,11 @@ def _designs(progress: Progress, request: TableDesigns, cells: pa.Scalar) -> pa.
     search = Search(
         frozenset(request.fixed_rows), frozenset(request.fixed_cols), request.max_cols, frozenset(request.merge)
     )
-    found = designs(table, search, request.small, partial(progress, "table_designs"))
+    audited = designs(table, search, request.small, partial(progress, "table_designs"))
     answer = []
-    for place, design in enumerate(found):
+    for place, design in enumerate(audited):
         used = {*design.rows, *design.cols}
-        measures = {name: value for name, value in design.measures.items() if name not in _INNER}
+        measures = {name: measure for name, measure in design.measures.items() if name not in _INNER}
         answer.append(
             {
                 "place": place,

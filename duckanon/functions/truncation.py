@@ -68,11 +68,11 @@ def _left_out(governance: Governance, request: Truncation, seen: pa.Scalar) -> p
             f"SELECT system.main.count(*) AS n FROM {records} WHERE {quoted([unit])} IS NOT NULL "
             f"GROUP BY {unit_of(unit)}"
         )
-        ((many,),) = cursor.execute(
+        ((left_out,),) = cursor.execute(
             f"SELECT CAST(coalesce(system.main.sum(system.main.greatest(n - {most}, 0)), 0) AS BIGINT) FROM ({counted})"
         ).fetchall()
         units = _in_several_regions(cursor, location.path, policy)
-    return rows([{"records_left_out": many, "units_in_several_regions": units}], columns_of("truncation"))
+    return rows([{"records_left_out": left_out, "units_in_several_regions": units}], columns_of("truncation"))
 
 
 def _in_several_regions(cursor: duckdb.DuckDBPyConnection, path: Sequence[str], policy: Policy) -> int | None:
@@ -81,10 +81,10 @@ def _in_several_regions(cursor: duckdb.DuckDBPyConnection, path: Sequence[str], 
         return None
     assert policy.privacy_unit is not None
     # Text is compared by its bytes, as in an answer.
-    regions = ", ".join(f"system.main.encode(CAST({quoted([one])} AS VARCHAR))" for one in policy.hierarchy)
+    regions = ", ".join(f"system.main.encode(CAST({quoted([region])} AS VARCHAR))" for region in policy.hierarchy)
     counted = (
         f"SELECT 1 FROM {quoted(path)} WHERE {quoted([policy.privacy_unit])} IS NOT NULL "
         f"GROUP BY {unit_of(policy.privacy_unit)} HAVING system.main.count(DISTINCT ({regions}, 0)) > 1"
     )
-    ((many,),) = cursor.execute(f"SELECT system.main.count(*) FROM ({counted})").fetchall()
-    return int(many)
+    ((count,),) = cursor.execute(f"SELECT system.main.count(*) FROM ({counted})").fetchall()
+    return int(count)

@@ -85,7 +85,7 @@ class Instance:
         self._requests: dict[str, type[Request]] = {}
         self._shared: dict[str, dict[str, Callable[..., pa.Array]]] = {name: {} for name in _SHARED}
         self._is_new = self._asked_first()
-        self.identity = self._made() if self._is_new else self._found() or self._made()
+        self.identity = self._new_identity() if self._is_new else self._committed_identity() or self._new_identity()
 
     def _asked_first(self) -> bool:
         """Whether nobody has asked for our functions here yet: then the instance has none.
@@ -99,7 +99,7 @@ class Instance:
             return False
         return True
 
-    def _found(self) -> str | None:
+    def _committed_identity(self) -> str | None:
         """The identity that the instance has, if that is committed.
 
         A cursor asks, because an error would end a transaction of the caller's.
@@ -109,10 +109,10 @@ class Instance:
         except duckdb.CatalogException:
             return None
 
-    def _made(self) -> str:
+    def _new_identity(self) -> str:
         own = uuid4().hex
-        made = self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
-        return own if made else _identity(self._con)
+        is_new = self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
+        return own if is_new else _identity(self._con)
 
     @cached_property
     def _known(self) -> set[str]:
@@ -188,7 +188,7 @@ def _by_name(answers: Mapping[str, Callable[..., pa.Array]], names: pa.ChunkedAr
 _TOLD = (DuckanonError, KeyboardInterrupt, Stopped)
 
 
-def _said(error: BaseException) -> str:
+def _sentence(error: BaseException) -> str:
     return str(error) if isinstance(error, DuckanonError) else STOPPED
 
 
@@ -200,17 +200,19 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
     name = columns[0][0].as_py()
     called = functions()[name]
     try:
-        values = [_python(column[0]) for column in columns[1:]]
-        place: Mapping[str, Any] = values.pop(0) if called.asks_policy else {}
-        values[:1] = values[0] if values else []
-        arguments: Mapping[str, Any] = dict(zip((argument.name for argument in called.arguments), values, strict=True))
+        called_with = [_python(column[0]) for column in columns[1:]]
+        place: Mapping[str, Any] = called_with.pop(0) if called.asks_policy else {}
+        called_with[:1] = called_with[0] if called_with else []
+        arguments: Mapping[str, Any] = dict(
+            zip((argument.name for argument in called.arguments), called_with, strict=True)
+        )
         unit = _AskedUnit(privacy_unit, place)
         if called.asks_policy:
             arguments = unit.without_owner(from_policy(name, arguments, unit.column))
         written = requests[name].read(arguments).query()
         written = unit.looked_up(written) if arguments.get("unit") == OWNER else written
     except _TOLD as error:
-        written = refusal(_said(error), called.fixed_columns)
+        written = refusal(_sentence(error), called.fixed_columns)
     return pa.array([_unless_other_meaning(written, called)] * len(columns[0]))
 
 
@@ -266,8 +268,8 @@ def _python(value: Any) -> Any:
 
 
 def _identity(con: duckdb.DuckDBPyConnection) -> str:
-    ((value,),) = con.execute("SELECT system.main._dk_instance(true)").fetchall()
-    return str(value)
+    ((identity,),) = con.execute("SELECT system.main._dk_instance(true)").fetchall()
+    return str(identity)
 
 
 def _asked_by(row: pa.ChunkedArray, request: type[Request] | None) -> Flag | None:
@@ -277,11 +279,11 @@ def _asked_by(row: pa.ChunkedArray, request: type[Request] | None) -> Flag | Non
 
 def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, Any]:
     """The fields of the one struct that a function is called with, by name: Arrow scalars, and the request loaded."""
-    one = row[0]
-    found = {field.name: one[field.name] for field in row.type}
+    struct = row[0]
+    fields = {field.name: struct[field.name] for field in row.type}
     if request is not None:
-        found["request"] = request.load(found["request"].as_py())
-    return found
+        fields["request"] = request.load(fields["request"].as_py())
+    return fields
 
 
 def register_check(on: Instance, name: str, check: Callable[..., None], request: type[Request] | None = None) -> None:
@@ -293,9 +295,14 @@ def register_check(on: Instance, name: str, check: Callable[..., None], request:
     def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
             fields = _fields(row, request)
-            check(**{field: one.as_py() if isinstance(one, pa.Scalar) else one for field, one in fields.items()})
+            check(
+                **{
+                    field: field_value.as_py() if isinstance(field_value, pa.Scalar) else field_value
+                    for field, field_value in fields.items()
+                }
+            )
         except _TOLD as error:
-            return pa.array([_said(error)])
+            return pa.array([_sentence(error)])
         return pa.array([None], pa.string())
 
     on.share("_dk_check", name, answer)
@@ -337,9 +344,9 @@ def _answering(
             fields = _fields(row, request)
             with working_for(current() or _asked_by(row, request)):
                 check()
-                value, problem = compute(**fields), None
+                computed, problem = compute(**fields), None
         except _TOLD as error:
-            value, problem = pa.nulls(1), _said(error)
-        return pa.StructArray.from_arrays([value, pa.array([problem], pa.string())], [field, "problem"])
+            computed, problem = pa.nulls(1), _sentence(error)
+        return pa.StructArray.from_arrays([computed, pa.array([problem], pa.string())], [field, "problem"])
 
     return answer
