@@ -97,15 +97,15 @@ _PARTS = frozenset(
 _QUERIES = (exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.Values)
 
 
-def admit(text: str) -> Statement:
-    """The one statement in `text`. Raises UnsupportedQuery, with the reason and what to do instead."""
-    if len(text) > _LONGEST:
+def admit(sql: str) -> Statement:
+    """The one statement in `sql`. Raises UnsupportedQuery, with the reason and what to do instead."""
+    if len(sql) > _LONGEST:
         raise UnsupportedQuery(f"The statement is longer than {_LONGEST:,} characters: split it with temporary tables.")
-    if "\0" in text or not _is_unicode(text):
+    if "\0" in sql or not _is_unicode(sql):
         raise UnsupportedQuery("The statement holds characters that are no text: write it in plain Unicode.")
-    about = _ABOUT.fullmatch(text)
-    statement = _parsed(text) if about is None else _about(about[1].upper(), about[2])
-    return replace(statement, text=text)
+    about = _ABOUT.fullmatch(sql)
+    statement = _parsed(sql) if about is None else _about(about[1].upper(), about[2])
+    return replace(statement, text=sql)
 
 
 # A query comes after these words, or, but for EXPLAIN, the name of a table.
@@ -130,9 +130,9 @@ def _about(word: str, rest: str) -> Statement:
         statement = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
         if statement.kind is Kind.QUERY:
             return Statement(kind, exp.Null(), statement.query, readings=statement.readings)
-    asked = _TABLE_INFO.fullmatch(rest)
-    if word == "PRAGMA" and asked is not None:
-        return _parsed(f"FROM pragma_table_info({asked[1]})")
+    table_info = _TABLE_INFO.fullmatch(rest)
+    if word == "PRAGMA" and table_info is not None:
+        return _parsed(f"FROM pragma_table_info({table_info[1]})")
     if word == "PRAGMA" and listed == "SHOW_TABLES":
         return Statement(Kind.TABLES, exp.Null(), listed="TABLES")
     raise UnsupportedQuery(
@@ -141,22 +141,22 @@ def _about(word: str, rest: str) -> Statement:
     )
 
 
-def _parsed(text: str) -> Statement:
+def _parsed(sql: str) -> Statement:
     """The one statement in a text, with its question marks numbered."""
-    written, text = text, numbered(text)
+    written, sql = sql, numbered(sql)
     try:
-        if "PIVOT" in text.upper():
-            text = ordered_around(text)
-        trees = sqlglot.parse(text, read=DIALECT)
+        if "PIVOT" in sql.upper():
+            sql = ordered_around(sql)
+        trees = sqlglot.parse(sql, read=DIALECT)
         trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
         if not trees:
             raise UnsupportedQuery("There is no statement in the text: send a query.")
         if len(trees) != 1:
             raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
         tree: Node = trees[0]
-        readings = _readings(text, tree)
+        readings = _readings(sql, tree)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        _refuse(text)
+        _refuse(sql)
     try:
         kinds = kinds_of(tree)
         for node in nodes_of(tree, exp.Fetch) if exp.Fetch in kinds else ():
@@ -166,17 +166,17 @@ def _parsed(text: str) -> Statement:
         let_quote(no, quote(written, no.about, ()))
         raise
     if statement is None:
-        _refuse(text, tree)
+        _refuse(sql, tree)
     return replace(statement, readings=readings)
 
 
-def _refuse(text: str, tree: Node | None = None) -> NoReturn:
+def _refuse(sql: str, tree: Node | None = None) -> NoReturn:
     """Raises UnsupportedQuery for a text that is neither a query nor another statement that is admitted.
 
     tree: of the text, if it could be parsed. sqlglot reads a word alone as a column, and two as a column with a name.
     The parser's own message, which would quote the statement, is left out.
     """
-    first = _FIRST_WORD.match(text)
+    first = _FIRST_WORD.match(sql)
     word = first[1].upper() if first is not None else ""
     if word in _TRANSACTIONS:
         raise UnsupportedQuery(
@@ -199,31 +199,31 @@ def _refuse(text: str, tree: Node | None = None) -> NoReturn:
     ) from None
 
 
-def numbered(text: str) -> str:
+def numbered(sql: str) -> str:
     """The text with $1, $2, ... in place of its question marks, in their order.
 
     Text that cannot be read stays as it is.
     """
-    if "?" not in text:
-        return text
+    if "?" not in sql:
+        return sql
     try:
-        tokens = sqlglot.tokenize(text, read=DIALECT)
+        tokens = sqlglot.tokenize(sql, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        return text
+        return sql
     marks = [
-        token for token in tokens if token.token_type.name == "PLACEHOLDER" and text[token.start : token.end + 1] == "?"
+        token for token in tokens if token.token_type.name == "PLACEHOLDER" and sql[token.start : token.end + 1] == "?"
     ]
-    for number, one in reversed(list(enumerate(marks, 1))):
-        text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
-    return text
+    for number, mark in reversed(list(enumerate(marks, 1))):
+        sql = f"{sql[: mark.start]}${number}{sql[mark.end + 1 :]}"
+    return sql
 
 
-def _readings(text: str, tree: Node) -> tuple[Reading, ...]:
+def _readings(sql: str, tree: Node) -> tuple[Reading, ...]:
     """The reading of the query in a statement, if it has one."""
     if isinstance(tree, _QUERIES):
-        return (reading(text, tree),)
+        return (reading(sql, tree),)
     query = tree.args.get("expression") if isinstance(tree, exp.Create | exp.Insert) else None
-    return (reading(text, query, is_within=True),) if isinstance(query, _QUERIES) else ()
+    return (reading(sql, query, is_within=True),) if isinstance(query, _QUERIES) else ()
 
 
 def _as_limit(fetch: Node) -> None:
@@ -238,9 +238,9 @@ def _as_limit(fetch: Node) -> None:
     fetch.replace(exp.Limit(expression=count.copy()))
 
 
-def _is_unicode(text: str) -> bool:
+def _is_unicode(sql: str) -> bool:
     try:
-        text.encode()
+        sql.encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -297,23 +297,25 @@ _CLAUSES = {"locks": "FOR UPDATE", "when": "AT", "rows_from": "ROWS FROM", "matc
 
 def _without(node: Node) -> None:
     """Raises UnsupportedQuery for a part of a query that the guard does not know."""
-    values = {name.rstrip("_"): value for name, value in node.args.items() if value}
+    arguments = {name.rstrip("_"): argument for name, argument in node.args.items() if argument}
     unknown = (parts for kind, parts in _UNKNOWN.items() if isinstance(node, kind))
-    for part in (part for parts in unknown for part in parts if part in values):
-        found = values[part][0] if isinstance(values[part], list) else values[part]
+    for part in (part for parts in unknown for part in parts if part in arguments):
+        unknown_part = arguments[part][0] if isinstance(arguments[part], list) else arguments[part]
         # (sqlglot does not write FOR UPDATE in DuckDB's dialect.)
-        quoted = None if part == "locks" else found if isinstance(found, ROOT) else node
+        quoted = None if part == "locks" else unknown_part if isinstance(unknown_part, ROOT) else node
         clause = _CLAUSES.get(part, part.upper())
         raise of_part(UnsupportedQuery(f"The guard does not know {clause} here: write the query without it."), quoted)
 
 
 def _only(node: Node, *names: str) -> bool:
     """Whether a node has no other arguments than these."""
-    return all(name in names or value is None or value is False or value == [] for name, value in node.args.items())
+    return all(
+        name in names or argument is None or argument is False or argument == [] for name, argument in node.args.items()
+    )
 
 
 def _create(tree: Node) -> Statement:
-    properties = [type(value).__name__ for value in getattr(tree.args.get("properties"), "expressions", [])]
+    properties = [type(entry).__name__ for entry in getattr(tree.args.get("properties"), "expressions", [])]
     query, kind = tree.args.get("expression"), tree.args.get("kind")
     # A view may name its columns.
     named = kind == "VIEW" and isinstance(tree.this, exp.Schema)

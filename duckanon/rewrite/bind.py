@@ -144,8 +144,8 @@ class Binder:
         self._parts(node, place if clause is None else self._common(clause, place), clause)
 
     def _parts(self, node: Node, place: Place, without: Node | None) -> None:
-        for value in list(node.args.values()):
-            for child in list(value) if isinstance(value, list) else [value]:
+        for argument in list(node.args.values()):
+            for child in list(argument) if isinstance(argument, list) else [argument]:
                 if not isinstance(child, ROOT) or child is without:
                     continue
                 if isinstance(child, exp.Table):
@@ -314,11 +314,11 @@ class _Guarded(Binder):
         except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
             trees = []
         source = trees[0].args.get(FROM) if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
-        found = None if source is None else source.this
-        plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
-        plain = plain and {text for text, _ in given(trees[0])} <= {"expressions", "from", "from_"}
-        plain = plain and {text for text, _ in given(found)} <= {"this", "db", "catalog"}
-        name = self._catalog.find(named(found), home) if plain else None
+        table_node = None if source is None else source.this
+        plain = isinstance(table_node, exp.Table) and isinstance(table_node.this, exp.Identifier)
+        plain = plain and {argument for argument, _ in given(trees[0])} <= {"expressions", "from", "from_"}
+        plain = plain and {argument for argument, _ in given(table_node)} <= {"this", "db", "catalog"}
+        name = self._catalog.find(named(table_node), home) if plain else None
         if name is None or not self._catalog.is_seen(name):
             raise UnsupportedQuery(NOT_SEEN)
         return name
@@ -341,7 +341,7 @@ class _Guarded(Binder):
         """The definition of a macro with the arguments of a call, whose names are resolved already."""
         if self._is_too_deep(place):
             raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
-        values = self._defined(call, place.home, lambda: macros.arguments(macro, passed))
+        arguments = self._defined(call, place.home, lambda: macros.arguments(macro, passed))
         body, read = self._defined(call, place.home, lambda: macros.body(macro))
         self._bound.readings.append(read)
         if place.home is None:
@@ -353,7 +353,7 @@ class _Guarded(Binder):
         name = TableName(fold(catalog), fold(schema), fold(macro.name))
         self.within(holder, place.inside(name, place.home or Home(*self._catalog.search[0])))
         self._opened.pop()
-        filled = macros.filled(holder, values).this
+        filled = macros.filled(holder, arguments).this
         self._grow(filled)
         return filled
 
@@ -387,10 +387,12 @@ class BoundTables:
         ]
 
     def function_reads(self, node: Node, queries: Sequence[Relation]) -> Opaque:
-        texts = [
-            one.name for one in nodes_of(node, exp.Literal, exp.Column) if isinstance(one, exp.Column) or one.is_string
+        names = [
+            leaf.name
+            for leaf in nodes_of(node, exp.Literal, exp.Column)
+            if isinstance(leaf, exp.Column) or leaf.is_string
         ]
-        reads = (*queries, *(table for text in texts for table in self.mentioned(text)))
+        reads = (*queries, *(table for name in names for table in self.mentioned(name)))
         return Opaque(f"the function {name_of(node)} is not followed", reads, None, node)
 
 
@@ -421,22 +423,22 @@ def _called(node: Node) -> str:
 
 def _definition(view: View) -> tuple[Node, list[Node], Reading]:
     """The query of a view as a new tree, the column names that the view lists, and the query's reading."""
-    said = (
+    sentence = (
         f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
     )
     try:
         tree = sqlglot.parse_one(view.sql, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        raise UnsupportedQuery(said) from None
+        raise UnsupportedQuery(sentence) from None
     query = tree.args.get("expression") if isinstance(tree, exp.Create) and tree.args.get("kind") == "VIEW" else None
     if not isinstance(query, exp.Query):
-        raise UnsupportedQuery(said)
+        raise UnsupportedQuery(sentence)
     query = copied(query)
     known(query)
     if bool(nodes_of(query, exp.Placeholder, exp.Parameter)):
-        raise UnsupportedQuery(said)
+        raise UnsupportedQuery(sentence)
     named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-    columns = [exp.to_identifier(one.name, quoted=True) for one in named]
+    columns = [exp.to_identifier(column.name, quoted=True) for column in named]
     return query, columns, reading(view.sql, query, is_within=True)
 
 
@@ -467,18 +469,18 @@ def _nodes_in(node: Node) -> int:
 def _size(node: Node, known: Mapping[str, int]) -> int:
     """The nodes of a query, written out. known: the sizes of what WITH around it names."""
     total, inside, first = 1, dict(known), node.args.get(WITH)
-    for one in first.expressions if first is not None else ():
+    for cte in first.expressions if first is not None else ():
         # What reads itself is not written out.
-        inside[fold(one.alias)] = _size(one.this, {**inside, fold(one.alias): 0})
+        inside[fold(cte.alias)] = _size(cte.this, {**inside, fold(cte.alias): 0})
         total += 1
-    waiting = [one for one in node.iter_expressions() if one is not first]
+    waiting = [child for child in node.iter_expressions() if child is not first]
     while waiting:
-        one = waiting.pop()
-        if one.args.get(WITH) is not None:
-            total += _size(one, inside)
+        current = waiting.pop()
+        if current.args.get(WITH) is not None:
+            total += _size(current, inside)
             continue
         total += 1
-        if isinstance(one, exp.Table) and not one.args.get("db"):
-            total += inside.get(fold(one.name), 0)
-        waiting += one.iter_expressions()
+        if isinstance(current, exp.Table) and not current.args.get("db"):
+            total += inside.get(fold(current.name), 0)
+        waiting += current.iter_expressions()
     return total

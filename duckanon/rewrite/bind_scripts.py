@@ -166,29 +166,31 @@ class _Known(Binder):
     @cached_property
     def macros(self) -> Mapping[str, Sequence[Table]]:
         """Functions that users defined, with the protected tables that they may read."""
-        return {name: self._schema.mentioned(text) for name, text in self._schema.macros.items()}
+        return {name: self._schema.mentioned(definition) for name, definition in self._schema.macros.items()}
 
     def function_reads(self, node: Node, queries: Sequence[Relation]) -> Opaque:
         """Its texts may name tables, as in query_table('persons')."""
         schema, name = self._schema, name_of(node)
         if name in schema.releases:
             return self._released(node)
-        texts = [one.this for one in nodes_of(node, exp.Literal) if one.is_string]
-        texts += [one.name for one in nodes_of(node, exp.Column)]  # a table may be an argument by its name
+        mentions = [leaf.this for leaf in nodes_of(node, exp.Literal) if leaf.is_string]
+        mentions += [leaf.name for leaf in nodes_of(node, exp.Column)]  # a table may be an argument by its name
         reads = [*queries, *self.macros.get(name, ())]
         plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
         if name in ("query", "query_table") and not plain:
             # A text that is computed may name any protected table.
             reads += [Table(table_name, None, protected=True) for table_name in sorted(schema.protected or ())]
-        reads += [table for text in texts for table in schema.mentioned(text)]
+        reads += [table for mention in mentions for table in schema.mentioned(mention)]
         return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
 
     def _released(self, node: Node) -> Opaque:
         """What a release shows unchanged: the tables that are named in `within`, as earlier releases."""
         within = [
-            one.expression for one in nodes_of(node, exp.PropertyEQ, exp.Kwarg) if fold(one.this.name) == "within"
+            argument.expression
+            for argument in nodes_of(node, exp.PropertyEQ, exp.Kwarg)
+            if fold(argument.this.name) == "within"
         ]
-        names = [part.name for value in within for part in nodes_of(value, exp.Literal, exp.Column)]
+        names = [part.name for earlier in within for part in nodes_of(earlier, exp.Literal, exp.Column)]
         reads = [read for name in names for read in self._schema.mentioned(name)]
         return Opaque("an earlier release is shown as it is" if reads else "", tuple(reads))
 
@@ -196,5 +198,5 @@ class _Known(Binder):
 def _only(known: Mapping[TableName, T], name: TableName) -> tuple[TableName, T] | None:
     if name in known:
         return name, known[name]
-    table_names = [(full, one) for full, one in known.items() if name.may_be(full)]
+    table_names = [(full, entry) for full, entry in known.items() if name.may_be(full)]
     return table_names[0] if len(table_names) == 1 else None

@@ -60,16 +60,16 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog,
         if isinstance(expression, exp.PropertyEQ | exp.Kwarg | exp.EQ) and isinstance(
             expression.this, exp.Identifier | exp.Column | exp.Var
         ):
-            name, value = fold(expression.this.name), expression.expression
+            name, passed = fold(expression.this.name), expression.expression
         elif place < len(order):
-            name, value = order[place], expression
+            name, passed = order[place], expression
         else:
-            name, value = "", expression
-        if name not in order or name in arguments or not is_constant(value):
+            name, passed = "", expression
+        if name not in order or name in arguments or not is_constant(passed):
             raise UnsupportedQuery(
                 f"{function} takes constants for its arguments, each once and under a name it knows: look at the call."
             )
-        arguments[name] = value
+        arguments[name] = passed
     for argument in known.arguments:
         if argument.sql and not isinstance(arguments.get(argument.name, exp.Null()), exp.Null):
             raise UnsupportedQuery(
@@ -78,13 +78,13 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog,
             )
     tables = {}
     for name in sorted(known.tables):
-        value = arguments.get(name)
-        if value is None or isinstance(value, exp.Null):
+        passed = arguments.get(name)
+        if passed is None or isinstance(passed, exp.Null):
             continue
-        tables[name] = _table(function, value, catalog, home)
+        tables[name] = _table(function, passed, catalog, home)
     # What is refused of a protected table names the whole call that is answered.
     is_answered = catalog.protected.keys().isdisjoint(tables.values())
-    if is_answered and any(text not in arguments for text in known.needed):
+    if is_answered and any(parameter not in arguments for parameter in known.needed):
         raise UnsupportedQuery(known.usage)
     return Call(function, node, arguments, tables)
 
@@ -105,9 +105,9 @@ def is_constant(node: Node) -> bool:
     return False
 
 
-def _table(function: str, value: Node, catalog: Catalog, home: Home | None) -> TableName:
+def _table(function: str, argument: Node, catalog: Catalog, home: Home | None) -> TableName:
     try:
-        written = TableName.of(value.this) if isinstance(value, exp.Literal) and value.is_string else None
+        written = TableName.of(argument.this) if isinstance(argument, exp.Literal) and argument.is_string else None
     except ValueError:
         written = None
     table_name = None if written is None else catalog.find(written, home)

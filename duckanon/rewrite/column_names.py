@@ -57,12 +57,12 @@ def without_schemas(query: Node) -> None:
 
 def _reads(column: Node) -> bool:
     """Whether a SELECT around a column reads the table that it names, without an alias."""
-    wanted = fold(column.catalog), fold(column.db), fold(column.table)
+    named_by_column = fold(column.catalog), fold(column.db), fold(column.table)
     select = column.find_ancestor(exp.Select)
     while select is not None:
         for table in _tables(select):
             named = fold(table.catalog), fold(table.db), fold(table.name)
-            if not table.alias and named[1:] == wanted[1:] and wanted[0] in ("", named[0]):
+            if not table.alias and named[1:] == named_by_column[1:] and named_by_column[0] in ("", named[0]):
                 return True
         select = select.find_ancestor(exp.Select)
     return False
@@ -70,4 +70,4 @@ def _reads(column: Node) -> bool:
 
 def _tables(select: Node) -> list[Node]:
     joined = [arg(select, "from"), *(select.args.get("joins") or [])]
-    return [one.this for one in joined if one is not None and isinstance(one.this, exp.Table)]
+    return [clause.this for clause in joined if clause is not None and isinstance(clause.this, exp.Table)]

@@ -49,13 +49,13 @@ def _tokens(form: str) -> Iterator[tuple[str, str]]:
 def read(text: str, form: str) -> datetime:
     """The time that a text says by a format. Raises NotOfFormat for another format, or a text that is not one of it."""
     match = re.fullmatch(_expression(list(_tokens(form))), text.strip(), re.ASCII)
-    said = {} if match is None else {name: value for name, value in match.groupdict().items() if value is not None}
-    if "year" not in said:
+    fields = {} if match is None else {name: value for name, value in match.groupdict().items() if value is not None}
+    if "year" not in fields:
         raise NotOfFormat
-    year, month, day = (int(said.get(name, "1")) for name in ("year", "month", "day"))
+    year, month, day = (int(fields.get(name, "1")) for name in ("year", "month", "day"))
     try:
-        at = datetime(year, month, day, _hour(said), int(said.get("minute", 0)), int(said.get("second", 0)))
-        return at + timedelta(microseconds=int(f"{said.get('fraction', ''):0<6}"))
+        at = datetime(year, month, day, _hour(fields), int(fields.get("minute", 0)), int(fields.get("second", 0)))
+        return at + timedelta(microseconds=int(f"{fields.get('fraction', ''):0<6}"))
     except (ValueError, OverflowError):
         raise NotOfFormat from None
 
@@ -74,13 +74,13 @@ def _expression(tokens: list[tuple[str, str]]) -> str:
     return "".join(parts)
 
 
-def _hour(said: dict[str, str]) -> int:
-    if "half" not in said:
-        return int(said.get("hour", 0))
-    half = int(said["half"])
-    if not 1 <= half <= 12 or "hour" in said:
+def _hour(fields: dict[str, str]) -> int:
+    if "half" not in fields:
+        return int(fields.get("hour", 0))
+    half = int(fields["half"])
+    if not 1 <= half <= 12 or "hour" in fields:
         raise NotOfFormat
-    return half % 12 + (12 if said.get("noon", "am").lower() == "pm" else 0)
+    return half % 12 + (12 if fields.get("noon", "am").lower() == "pm" else 0)
 
 
 def as_strftime(form: str) -> str:
@@ -88,7 +88,7 @@ def as_strftime(form: str) -> str:
     tokens = list(_tokens(form))
     if not any(pattern for pattern, _ in tokens):
         raise NotOfFormat
-    if any(pattern in ("AM", "PM") and text != pattern for pattern, text in tokens):
+    if any(pattern in ("AM", "PM") and token != pattern for pattern, token in tokens):
         # PostgreSQL writes am for it, and DuckDB AM.
         raise NotOfFormat
-    return "".join(_PATTERNS[pattern][1] if pattern else text.replace("%", "%%") for pattern, text in tokens)
+    return "".join(_PATTERNS[pattern][1] if pattern else token.replace("%", "%%") for pattern, token in tokens)

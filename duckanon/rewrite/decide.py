@@ -70,18 +70,18 @@ def decide(
     calls = [_call(name, node, functions[name], catalog, home) for name, node, home in bound.calls]
     if bound.protected or any(name in catalog.protected for call in calls for name in call.tables.values()):
         if bound.has_parameters:
-            given = replace(statement, query=filled(query, parameters))
-            return replace(decide(given, catalog, functions, releases, today), filled=True)
+            filled_statement = replace(statement, query=filled(query, parameters))
+            return replace(decide(filled_statement, catalog, functions, releases, today), filled=True)
         sample = bound.query.find(exp.TableSample) if exp.TableSample in kinds else None
         if sample is not None:
-            said = "Samples are of open tables and releases: a protected table answers as a whole."
-            raise UnsupportedQuery(bound.not_answered(sample, said))
+            sentence = "Samples are of open tables and releases: a protected table answers as a whole."
+            raise UnsupportedQuery(bound.not_answered(sample, sentence))
         if statement.kind is Kind.EXPLAIN:
             if bound.opened:
                 raise UnsupportedQuery(_NO_PLAN)
             # With full names and without views: explain_privacy does not know the analyst's own.
-            text = str(bound.query.sql(DIALECT, comments=False, normalize_functions=False))
-            return decide(admit(f"FROM explain_privacy({literal(text)})"), catalog, functions, releases, today)
+            query_sql = str(bound.query.sql(DIALECT, comments=False, normalize_functions=False))
+            return decide(admit(f"FROM explain_privacy({literal(query_sql)})"), catalog, functions, releases, today)
     return _answered(statement, RuleContext(bound, catalog, releases, today, calls, list(bound.protected)), kinds)
 
 
@@ -113,15 +113,15 @@ def _written_plainly(bound: Bound, catalog: Catalog) -> set[Any]:
                 write(bound.query, catalog)
                 kinds = kinds_of(bound.query)
         read = [(named(node), node) for node in nodes_of(bound.query, exp.Table)]
-        bound.protected = [(name, value) for name, value in read if name in catalog.protected]
+        bound.protected = [(name, node) for name, node in read if name in catalog.protected]
     return kinds
 
 
 def _staged(query: Node, catalog: Catalog) -> None:
     units = {
         fold(privacy_unit)
-        for each in catalog.protected.values()
-        if (privacy_unit := each.policy.privacy_unit) is not None
+        for protected in catalog.protected.values()
+        if (privacy_unit := protected.policy.privacy_unit) is not None
     }
     staging(query, lambda node: named(node) in catalog.protected, units)
 
@@ -163,12 +163,12 @@ def _answered(statement: Statement, context: RuleContext, kinds: set[Any]) -> De
         rule(context)
     if context.answers and not kinds_of(context.bound.query).isdisjoint(DIVISIONS):
         without_failing(context.bound.query)
-    text = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))
+    rewritten = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))
     if asks_now:
-        said = _about_now(context.today)
+        sentence = _about_now(context.today)
         context.steps = [
-            one if one.epsilon is None else replace(one, reason=f"{one.reason} {said}", about_now=said)
-            for one in context.steps
+            step if step.epsilon is None else replace(step, reason=f"{step.reason} {sentence}", about_now=sentence)
+            for step in context.steps
         ]
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
     answers = context.answers
@@ -176,7 +176,7 @@ def _answered(statement: Statement, context: RuleContext, kinds: set[Any]) -> De
         answers = [replace(answer, definitions=tuple(dict.fromkeys(bound.opened))) for answer in answers]
     return Decision(
         steps,
-        text,
+        rewritten,
         context.approved,
         answers,
         target,
@@ -196,10 +196,10 @@ def _is_now(node: Node) -> bool:
 def _about_now(today: date) -> str:
     """What is said of the time in a question about a protected table."""
     zone = zone_of(today)
-    said = f"now() is {today.isoformat()} 00:00{'' if zone is None else f' {zone}'} in its conditions all day"
+    sentence = f"now() is {today.isoformat()} 00:00{'' if zone is None else f' {zone}'} in its conditions all day"
     if isinstance(today, Now) and today.is_read:
-        return f"{said}, and what is left of it by date_trunc and the like: then it is another question."
-    return f"{said}, so asking again today is free."
+        return f"{sentence}, and what is left of it by date_trunc and the like: then it is another question."
+    return f"{sentence}, so asking again today is free."
 
 
 _OWN = "It is this connection's own."
@@ -243,8 +243,8 @@ def _view(statement: Statement, catalog: Catalog, functions: frozenset[str]) -> 
         tuple(expression.name for expression in tree.this.expressions) if isinstance(tree.this, exp.Schema) else ()
     )
     listed = f" ({', '.join(quoted([column]) for column in columns)})" if columns else ""
-    text = f"CREATE VIEW {quoted([node.name])}{listed} AS {query.sql('duckdb', comments=False)}"
-    return Decision([step], None, target=_NOTHING, view=(name, View(("temp", "main", node.name), text, own=True)))
+    definition = f"CREATE VIEW {quoted([node.name])}{listed} AS {query.sql('duckdb', comments=False)}"
+    return Decision([step], None, target=_NOTHING, view=(name, View(("temp", "main", node.name), definition, own=True)))
 
 
 def _own_name(node: Node) -> str:
@@ -264,19 +264,19 @@ def _target(statement: Statement, catalog: Catalog) -> str:
     node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     node = node if isinstance(node, exp.Table) else (tree.args.get("tables") or [node])[0]
     name = TableName("temp", "main", _own_name(node))
-    mine = quoted(("temp", "main", node.name))
+    temp_name = quoted(("temp", "main", node.name))
     exists = "IF EXISTS " if tree.args.get("exists") else ""
     if statement.kind is Kind.CREATE:
         if name in catalog.views:
             raise UnsupportedQuery("There is a temporary view of that name: drop it, or choose another name.")
         anew = "OR REPLACE " if tree.args.get("replace") else ""
-        return f"CREATE {anew}TEMP TABLE {'IF NOT EXISTS ' if exists else ''}{mine} AS "
+        return f"CREATE {anew}TEMP TABLE {'IF NOT EXISTS ' if exists else ''}{temp_name} AS "
     own = catalog.tables.get(name)
     if own is None and not exists:
         raise UnsupportedQuery("An analyst writes to temporary tables only, and there is none of that name.")
     if statement.kind is Kind.DROP:
-        return f"DROP TABLE {exists}{mine}"
+        return f"DROP TABLE {exists}{temp_name}"
     columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
     listed = ", ".join('"' + column.name.replace('"', '""') + '"' for column in columns)
     by_name = "BY NAME " if tree.args.get("by_name") else ""
-    return f"INSERT INTO {mine} {f'({listed}) ' if listed else ''}{by_name}"
+    return f"INSERT INTO {temp_name} {f'({listed}) ' if listed else ''}{by_name}"

@@ -23,6 +23,8 @@ def without_failing(query: Node) -> None:
         for node in nodes_of(query, exp.Anonymous)
         if node.name.lower() in _FUNCTIONS and len(node.expressions) == 2
     ]
-    for divisor in sorted(divisors, key=lambda item: -item.depth):  # A divisor within another one is replaced first.
+    for divisor in sorted(
+        divisors, key=lambda divisor: -divisor.depth
+    ):  # A divisor within another one is replaced first.
         if not isinstance(divisor, exp.Literal) or divisor.name.strip("0.") == "":
             divisor.replace(exp.Nullif(this=divisor.copy(), expression=exp.Literal.number(0)))

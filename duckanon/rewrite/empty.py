@@ -40,7 +40,9 @@ def is_empty(query: Node) -> bool:
     # An aggregate without rows has a row.
     shown = [expression.this if isinstance(expression, exp.Alias) else expression for expression in query.expressions]
     return (
-        where is not None and _is_false(where.this) and all(isinstance(value, exp.Star | exp.Column) for value in shown)
+        where is not None
+        and _is_false(where.this)
+        and all(isinstance(expression, exp.Star | exp.Column) for expression in shown)
     )
 
 
@@ -77,10 +79,10 @@ def _without_ends(query: Node) -> None:
     for node in nodes_of(query, exp.Anonymous):
         if name_of(node) not in _ENDS or len(node.expressions) != 1:
             continue
-        found: Node = exp.Paren(this=_as_end(node.expressions[0], node.find_ancestor(exp.Select)))
+        end: Node = exp.Paren(this=_as_end(node.expressions[0], node.find_ancestor(exp.Select)))
         if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
-            found = exp.alias_(found, f"{name_of(node)}({default_name(node.expressions[0])})", quoted=True)
-        node.replace(found)
+            end = exp.alias_(end, f"{name_of(node)}({default_name(node.expressions[0])})", quoted=True)
+        node.replace(end)
 
 
 def _as_end(of: Node, select: Node | None) -> Node:
@@ -98,31 +100,34 @@ def _as_end(of: Node, select: Node | None) -> Node:
     return node
 
 
-def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:
+def without_rows(sql: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:
     """A query with empty relations in place of some tables. tables: their columns with types, by full name."""
-    query = sqlglot.parse_one(text, read=DIALECT)
+    query = sqlglot.parse_one(sql, read=DIALECT)
     for node in nodes_of(query, exp.Table):
         if named(node) in tables:
             _replace(node, tables[named(node)])
     return str(query.sql(DIALECT, comments=False, normalize_functions=False))
 
 
-def with_relations(text: str, several: Sequence[Mapping[TableName, str]]) -> list[str]:
+def with_relations(sql: str, several: Sequence[Mapping[TableName, str]]) -> list[str]:
     """A query with other queries in place of some tables, in several ways. several: queries by the tables' full names.
 
     The query is read and written once, with places that the text does not have: all that follow are put into these.
     """
-    query, mark = sqlglot.parse_one(text, read=DIALECT), _MARK
-    while mark in text:
+    query, mark = sqlglot.parse_one(sql, read=DIALECT), _MARK
+    while mark in sql:
         mark += "_"
     places: list[TableName] = []
     for node in nodes_of(query, exp.Table):
-        if any(named(node) in one for one in several):
+        if any(named(node) in relations for relations in several):
             _hold(node, exp.Var(this=f"{mark}{len(places)}_"))
             places.append(named(node))
     # Texts between the places, and the places' numbers, in turn.
     parts = re.split(f"{mark}([0-9]+)_", query.sql(DIALECT, comments=False, normalize_functions=False))
-    return ["".join(one[places[int(part)]] if at % 2 else part for at, part in enumerate(parts)) for one in several]
+    return [
+        "".join(relations[places[int(part)]] if at % 2 else part for at, part in enumerate(parts))
+        for relations in several
+    ]
 
 
 def _replace(node: Node, columns: Mapping[str, str]) -> None:

@@ -44,9 +44,11 @@ def instead(name: str) -> str:
     other = _OTHERS.get(name)
     if other is None:
         alike = [
-            text for text in get_close_matches(name, FUNCTIONS, 1, _ALIKE) if text.isidentifier() and text[0] != "_"
+            other_name
+            for other_name in get_close_matches(name, FUNCTIONS, 1, _ALIKE)
+            if other_name.isidentifier() and other_name[0] != "_"
         ]
-        other = next((f"{one}(...)" for one in alike), None)
+        other = next((f"{alike_name}(...)" for alike_name in alike), None)
     return "leave it out, or ask the steward." if other is None else f"write {other}."
 
 

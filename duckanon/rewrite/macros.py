@@ -22,24 +22,26 @@ from duckanon.rewrite.dialect import DIALECT, Reading, reading
 
 def body(macro: Macro) -> tuple[Node, Reading]:
     """The definition of a macro as a SELECT of its own, and its reading. Raises UnsupportedQuery."""
-    text = macro.body if macro.is_table else f"SELECT ({macro.body}) AS x"
+    definition = macro.body if macro.is_table else f"SELECT ({macro.body}) AS x"
     try:
-        tree = sqlglot.parse_one(text, read=DIALECT)
+        tree = sqlglot.parse_one(definition, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         tree = None
     if not isinstance(tree, exp.Query) or bool(nodes_of(tree, exp.Placeholder, exp.Parameter)):
         raise _unclear(macro)
     # A lambda's variable would hide a parameter of the same name.
-    folds = {fold(expression.name) for each in nodes_of(tree, exp.Lambda) for expression in each.expressions}
+    folds = {
+        fold(expression.name) for lambda_node in nodes_of(tree, exp.Lambda) for expression in lambda_node.expressions
+    }
     if folds & set(macro.parameters):
         raise _unclear(macro)
-    read = reading(text, tree)
+    read = reading(definition, tree)
     return known(tree), read
 
 
 def arguments(macro: Macro, call: Sequence[Node]) -> Mapping[str, Node]:
     """The arguments of a call, by parameter. Raises UnsupportedQuery unless each parameter has one."""
-    plain = not any(isinstance(value, exp.PropertyEQ | exp.Kwarg | exp.Alias | exp.Star) for value in call)
+    plain = not any(isinstance(argument, exp.PropertyEQ | exp.Kwarg | exp.Alias | exp.Star) for argument in call)
     if len(call) != len(macro.parameters) or not plain:
         raise UnsupportedQuery(f"The macro {macro.name} takes {len(macro.parameters)} arguments, in their order.")
     return dict(zip(macro.parameters, call, strict=True))

@@ -35,7 +35,7 @@ class _Seen:
 
 def tables(catalog: Catalog) -> Node:
     """The query in place of information_schema.tables."""
-    return _rows(_TABLES, [{**_named(one, "table"), "table_type": one.kind} for one in _seen(catalog)])
+    return _rows(_TABLES, [{**_named(table, "table"), "table_type": table.kind} for table in _seen(catalog)])
 
 
 def columns(catalog: Catalog) -> Node:
@@ -43,15 +43,17 @@ def columns(catalog: Catalog) -> Node:
     return _rows(
         _COLUMNS,
         [
-            {**_named(one, "table"), "column_name": name, "ordinal_position": place, "data_type": kind, **_ANY}
-            for one, place, name, kind in _all_columns(catalog)
+            {**_named(table, "table"), "column_name": name, "ordinal_position": place, "data_type": kind, **_ANY}
+            for table, place, name, kind in _all_columns(catalog)
         ],
     )
 
 
 def schemata(catalog: Catalog) -> Node:
     """The query in place of information_schema.schemata."""
-    return _rows(_SCHEMATA, [{"catalog_name": text, "schema_name": schema} for text, schema in _schemas(catalog)])
+    return _rows(
+        _SCHEMATA, [{"catalog_name": database, "schema_name": schema} for database, schema in _schemas(catalog)]
+    )
 
 
 def duckdb_tables(catalog: Catalog) -> Node:
@@ -59,9 +61,9 @@ def duckdb_tables(catalog: Catalog) -> Node:
     return _rows(
         _DUCKDB_TABLES,
         [
-            {**_stored(one, "table"), "internal": False, "temporary": one.kind == _TEMPORARY, **_width(one)}
-            for one in _seen(catalog)
-            if one.kind != "VIEW"
+            {**_stored(table, "table"), "internal": False, "temporary": table.kind == _TEMPORARY, **_width(table)}
+            for table in _seen(catalog)
+            if table.kind != "VIEW"
         ],
     )
 
@@ -71,9 +73,9 @@ def duckdb_views(catalog: Catalog) -> Node:
     return _rows(
         _DUCKDB_VIEWS,
         [
-            {**_stored(one, "view"), "internal": False, "temporary": one.path[0] == "temp", **_width(one)}
-            for one in _seen(catalog)
-            if one.kind == "VIEW"
+            {**_stored(table, "view"), "internal": False, "temporary": table.path[0] == "temp", **_width(table)}
+            for table in _seen(catalog)
+            if table.kind == "VIEW"
         ],
     )
 
@@ -83,8 +85,14 @@ def duckdb_columns(catalog: Catalog) -> Node:
     return _rows(
         _DUCKDB_COLUMNS,
         [
-            {**_stored(one, "table"), "column_name": name, "column_index": place, "internal": False, "data_type": kind}
-            for one, place, name, kind in _all_columns(catalog)
+            {
+                **_stored(table, "table"),
+                "column_name": name,
+                "column_index": place,
+                "internal": False,
+                "data_type": kind,
+            }
+            for table, place, name, kind in _all_columns(catalog)
         ],
     )
 
@@ -92,20 +100,22 @@ def duckdb_columns(catalog: Catalog) -> Node:
 def duckdb_schemas(catalog: Catalog) -> Node:
     """The query in place of DuckDB's function duckdb_schemas."""
     return _rows(
-        _DUCKDB_SCHEMAS, [{"database_name": text, "schema_name": schema} for text, schema in _schemas(catalog)]
+        _DUCKDB_SCHEMAS, [{"database_name": database, "schema_name": schema} for database, schema in _schemas(catalog)]
     )
 
 
 def duckdb_databases(catalog: Catalog) -> Node:
     """The query in place of DuckDB's function duckdb_databases."""
-    found = dict.fromkeys(text for text, _ in _schemas(catalog))
-    return _rows(_DUCKDB_DATABASES, [{"database_name": text, "internal": text == "temp"} for text in found])
+    unique = dict.fromkeys(database for database, _ in _schemas(catalog))
+    return _rows(
+        _DUCKDB_DATABASES, [{"database_name": database, "internal": database == "temp"} for database in unique]
+    )
 
 
 def databases(catalog: Catalog) -> Node:
     """The query in place of SHOW DATABASES."""
-    found = dict.fromkeys(text for text, _ in _schemas(catalog) if text != "temp")
-    return _rows({"database_name": "VARCHAR"}, [{"database_name": text} for text in found])
+    unique = dict.fromkeys(database for database, _ in _schemas(catalog) if database != "temp")
+    return _rows({"database_name": "VARCHAR"}, [{"database_name": database} for database in unique])
 
 
 def all_tables(catalog: Catalog) -> Node:
@@ -114,12 +124,12 @@ def all_tables(catalog: Catalog) -> Node:
         _ALL_TABLES,
         [
             {
-                **dict(zip(("database", "schema", "name"), one.path, strict=True)),
-                "column_names": _listed(one.columns),
-                "column_types": _listed(one.columns.values()),
-                "temporary": one.path[0] == "temp",
+                **dict(zip(("database", "schema", "name"), table.path, strict=True)),
+                "column_names": _listed(table.columns),
+                "column_types": _listed(table.columns.values()),
+                "temporary": table.path[0] == "temp",
             }
-            for one in _seen(catalog)
+            for table in _seen(catalog)
         ],
     )
 
@@ -130,24 +140,28 @@ def table_info(catalog: Catalog, name: TableName) -> Node:
         _TABLE_INFO,
         [
             {"cid": place - 1, "name": column, "type": kind, "notnull": False, "pk": False}
-            for one, place, column, kind in _all_columns(catalog)
-            if one.name == name
+            for table, place, column, kind in _all_columns(catalog)
+            if table.name == name
         ],
     )
 
 
 def names(catalog: Catalog) -> Node:
     """The query in place of SHOW TABLES: names, with their schema if they are not found without it."""
-    texts = {
-        one.path[2] if catalog.find(TableName("", "", one.name.object)) == one.name else f"{one.path[1]}.{one.path[2]}"
-        for one in _seen(catalog)
+    shown = {
+        table.path[2]
+        if catalog.find(TableName("", "", table.name.object)) == table.name
+        else f"{table.path[1]}.{table.path[2]}"
+        for table in _seen(catalog)
     }
-    return _rows({"name": "VARCHAR"}, [{"name": text} for text in sorted(texts)])
+    return _rows({"name": "VARCHAR"}, [{"name": name} for name in sorted(shown)])
 
 
 def labels(catalog: Catalog) -> list[str]:
     """The visible tables, as the ledger names them. Analysts see no other lines of it."""
-    return sorted({label for one in _seen(catalog) for label in (f"{one.path[1]}.{one.path[2]}", f"{one.path[1]}.*")})
+    return sorted(
+        {label for table in _seen(catalog) for label in (f"{table.path[1]}.{table.path[2]}", f"{table.path[1]}.*")}
+    )
 
 
 VIEWS: Mapping[str, Callable[[Catalog], Node]] = {"tables": tables, "columns": columns, "schemata": schemata}
@@ -175,16 +189,16 @@ _TEMPORARY = "LOCAL TEMPORARY"
 
 
 def _seen(catalog: Catalog) -> list[_Seen]:
-    found: list[_Seen] = []
+    seen: list[_Seen] = []
     for name, stored in catalog.tables.items():
-        found.append(_Seen(name, stored.path, _TEMPORARY if stored.temporary else "BASE TABLE", stored.columns))
+        seen.append(_Seen(name, stored.path, _TEMPORARY if stored.temporary else "BASE TABLE", stored.columns))
     for name, view in catalog.views.items():
-        found.append(_Seen(name, view.path, "VIEW", _shown(view.types, catalog, name)))
+        seen.append(_Seen(name, view.path, "VIEW", _shown(view.types, catalog, name)))
     for name, protected in catalog.protected.items():
         path = protected.stored.path if protected.stored is not None else (name.catalog, name.schema, name.object)
         kinds = protected.stored.columns if protected.stored is not None else {}
-        found.append(_Seen(name, path, "PROTECTED", _shown(kinds, catalog, name)))
-    return sorted(found, key=lambda item: (item.path[1], item.path[2], item.name))
+        seen.append(_Seen(name, path, "PROTECTED", _shown(kinds, catalog, name)))
+    return sorted(seen, key=lambda entry: (entry.path[1], entry.path[2], entry.name))
 
 
 def _shown(kinds: Mapping[str, str], catalog: Catalog, name: TableName) -> dict[str, str]:
@@ -192,27 +206,27 @@ def _shown(kinds: Mapping[str, str], catalog: Catalog, name: TableName) -> dict[
 
 
 def _all_columns(catalog: Catalog) -> Iterator[tuple[_Seen, int, str, str]]:
-    for one in _seen(catalog):
-        for place, (name, kind) in enumerate(one.columns.items(), 1):
-            yield one, place, name, kind
+    for table in _seen(catalog):
+        for place, (name, kind) in enumerate(table.columns.items(), 1):
+            yield table, place, name, kind
 
 
 def _schemas(catalog: Catalog) -> list[tuple[str, str]]:
     """The databases and schemas of what may be seen, and those in which names are looked up."""
-    own = [(text, schema) for text, schema in catalog.search if text not in ("system", "temp")]
-    return sorted({one.path[:2] for one in _seen(catalog)} | set(own))
+    own = [(database, schema) for database, schema in catalog.search if database not in ("system", "temp")]
+    return sorted({table.path[:2] for table in _seen(catalog)} | set(own))
 
 
-def _named(one: _Seen, kind: str) -> _Row:
-    return dict(zip((f"{kind}_catalog", f"{kind}_schema", f"{kind}_name"), one.path, strict=True))
+def _named(table: _Seen, kind: str) -> _Row:
+    return dict(zip((f"{kind}_catalog", f"{kind}_schema", f"{kind}_name"), table.path, strict=True))
 
 
-def _stored(one: _Seen, kind: str) -> _Row:
-    return dict(zip(("database_name", "schema_name", f"{kind}_name"), one.path, strict=True))
+def _stored(table: _Seen, kind: str) -> _Row:
+    return dict(zip(("database_name", "schema_name", f"{kind}_name"), table.path, strict=True))
 
 
-def _width(one: _Seen) -> _Row:
-    return {"column_count": len(one.columns)} if one.columns else {}
+def _width(table: _Seen) -> _Row:
+    return {"column_count": len(table.columns)} if table.columns else {}
 
 
 # Constraints are not shown, so every column counts as nullable.
@@ -225,21 +239,21 @@ class _Sql(str):
     __slots__ = ()
 
 
-def _listed(texts: object) -> _Sql:
-    return _Sql("[" + ", ".join(_literal(str(text)) for text in texts) + "]")  # type: ignore[attr-defined]
+def _listed(entries: object) -> _Sql:
+    return _Sql("[" + ", ".join(_literal(str(entry)) for entry in entries) + "]")  # type: ignore[attr-defined]
 
 
 def _rows(header: Mapping[str, str], rows: Sequence[_Row]) -> Node:
     """A query for rows of constants. header: the columns and their types; what a row does not give is NULL."""
-    texts = [name for name in header if any(name in row for row in rows)]
-    values = ", ".join("(" + ", ".join(_literal(row.get(name)) for name in texts) + ")" for row in rows)
+    present = [name for name in header if any(name in row for row in rows)]
+    tuples = ", ".join("(" + ", ".join(_literal(row.get(name)) for name in present) + ")" for row in rows)
     shown = ", ".join(
-        f"CAST({_quoted(name) if name in texts else 'NULL'} AS {kind}) AS {_quoted(name)}"
+        f"CAST({_quoted(name) if name in present else 'NULL'} AS {kind}) AS {_quoted(name)}"
         for name, kind in header.items()
     )
-    source = f"FROM (VALUES {values}) AS _dk_seen({', '.join(map(_quoted, texts))})" if rows else "WHERE false"
+    source = f"FROM (VALUES {tuples}) AS _dk_seen({', '.join(map(_quoted, present))})" if rows else "WHERE false"
     # Sorted by the columns that have values.
-    order = f" ORDER BY {', '.join(_quoted(text) for text in texts)}" if texts else ""
+    order = f" ORDER BY {', '.join(_quoted(name) for name in present)}" if present else ""
     return sqlglot.parse_one(f"SELECT {shown} {source}{order}", read=DIALECT)
 
 
@@ -257,9 +271,9 @@ def _literal(value: str | int | bool | None) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _header(text: str, kind: str = "VARCHAR", **others: str) -> dict[str, str]:
+def _header(spaced_names: str, kind: str = "VARCHAR", **others: str) -> dict[str, str]:
     """Columns of one type, but for some."""
-    return {name: others.get(name, kind) for name in text.split()}
+    return {name: others.get(name, kind) for name in spaced_names.split()}
 
 
 _MAP = "MAP(VARCHAR, VARCHAR)"

@@ -119,7 +119,7 @@ def by_programs(releases: Releases, target: Sequence[int]) -> tuple[TargetBounds
     """One integer program for each bound, over all cells of the target."""
     model = build(releases, part_around(releases, frozenset(target)), target, None)
     system = model.system
-    matrix = csr_array((system.value, system.column, system.start), shape=(system.rows, system.columns))
+    matrix = csr_array((system.coefficient, system.column, system.start), shape=(system.rows, system.columns))
     rows, box = LinearConstraint(matrix, system.least, system.most), Bounds(system.lower, system.upper)
     ends = np.zeros((2, len(model.codes)), dtype=np.int64)
     start = time.process_time()

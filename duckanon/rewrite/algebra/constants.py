@@ -70,7 +70,7 @@ def type_name(kind: str) -> str:
 
 def decimal_type(number: Fraction) -> str | None:
     """The least DECIMAL that holds a number; None if none does."""
-    scale = next((one for one in range(39) if (number * 10**one).denominator == 1), 39)
+    scale = next((scale for scale in range(39) if (number * 10**scale).denominator == 1), 39)
     width = max(len(str(abs(int(number * 10**scale)))), scale, 1)
     return f"DECIMAL({width},{scale})" if width <= 38 else None
 
@@ -104,8 +104,8 @@ def folded(expr: Expr, today: date | None = None) -> Value | None:
     if isinstance(today, Now) and not today.exact and _is_of_now(expr):
         return _of_now(expr, today)
     match expr:
-        case Constant(text, is_text):
-            return Value(text, TEXT) if is_text else _number(text)
+        case Constant(written, is_text):
+            return Value(written, TEXT) if is_text else _number(written)
         case Null():
             return Value(None, NOTHING)
         case Boolean(truth):
@@ -118,8 +118,8 @@ def folded(expr: Expr, today: date | None = None) -> Value | None:
             first, second = folded(left, today), folded(right, today)
             return None if first is None or second is None else _computed(operator, first, second)
         case Negative(operand) | Cast(operand, tries=False) | Interval(operand):
-            value = folded(operand, today)
-            return None if value is None else _changed(expr, value, today)
+            constant = folded(operand, today)
+            return None if constant is None else _changed(expr, constant, today)
     return _called(expr, today)
 
 
@@ -181,13 +181,13 @@ def _changed(expr: Expr, operand: Value, today: date | None) -> Value | None:
     return Value(-operand.value, operand.kind) if isinstance(operand.value, Fraction) else None
 
 
-def _number(text: str) -> Value | None:
-    number = rational(text.strip())
+def _number(written: str) -> Value | None:
+    number = rational(written.strip())
     if number is None:
         return None
     # DuckDB reads a decimal of more digits than a DECIMAL holds as a DOUBLE.
-    wide = "." in text and sum(map(str.isdigit, text)) > _MOST_DIGITS
-    return _double(number) if wide or "e" in text.lower() else Value(number, NUMBER)
+    wide = "." in written and sum(map(str.isdigit, written)) > _MOST_DIGITS
+    return _double(number) if wide or "e" in written.lower() else Value(number, NUMBER)
 
 
 def _double(number: Fraction) -> Value:
@@ -197,28 +197,28 @@ def _double(number: Fraction) -> Value:
         raise NotTotal("A number is too large for a DOUBLE: write a smaller one.") from None
 
 
-def _typed(value: Value, kind: str, today: date | None) -> Value | None:
+def _typed(constant: Value, kind: str, today: date | None) -> Value | None:
     """The value of a cast of a constant, if nothing is lost by it."""
-    if kind == "INTERVAL" and isinstance(value.value, str | Duration):
-        return _interval(value, "") if isinstance(value.value, str) else value
-    if kind == "DATE" and isinstance(value.value, datetime):
-        return Value(value.value.date(), kind)
-    if value.kind == NOW and kind in ("TIMESTAMP", ZONED):
-        return value
-    if value.value is None:
+    if kind == "INTERVAL" and isinstance(constant.value, str | Duration):
+        return _interval(constant, "") if isinstance(constant.value, str) else constant
+    if kind == "DATE" and isinstance(constant.value, datetime):
+        return Value(constant.value.date(), kind)
+    if constant.kind == NOW and kind in ("TIMESTAMP", ZONED):
+        return constant
+    if constant.value is None:
         return Value(None, kind)
-    instant = _instant(value, today) if kind == ZONED else of_type(value, kind)
+    instant = _instant(constant, today) if kind == ZONED else of_type(constant, kind)
     if instant is None:
         raise NotTotal(unread(kind))
     return Value(instant, kind)
 
 
-def _instant(value: Value, today: date | None) -> datetime | None:
+def _instant(constant: Value, today: date | None) -> datetime | None:
     """A constant as a moment, by the time of the session's zone; None if it is none, or not known exactly."""
-    at = value.value
+    at = constant.value
     if isinstance(at, str):
         try:
-            return moments.read_instant(at, moments.zone_of(today)) if value.kind == TEXT else None
+            return moments.read_instant(at, moments.zone_of(today)) if constant.kind == TEXT else None
         except (ValueError, OverflowError):
             return None
     return at if isinstance(at, datetime) else datetime(at.year, at.month, at.day) if isinstance(at, date) else None
@@ -232,39 +232,39 @@ def unread(kind: str) -> str:
     return f"A constant of the type {plain(kind)} must be {written}."
 
 
-def _interval(value: Value, unit: str) -> Value | None:
-    interval = moments.read_interval(f"{value.value} {unit.lower()}".strip())
+def _interval(constant: Value, unit: str) -> Value | None:
+    interval = moments.read_interval(f"{constant.value} {unit.lower()}".strip())
     return None if interval is None else Value(interval, "INTERVAL")
 
 
-def duration(value: Value | None) -> Duration | None:
+def duration(constant: Value | None) -> Duration | None:
     """A constant as a span of time, which may be written as a text; None for anything else."""
-    if value is not None and value.kind == TEXT:
-        value = _interval(value, "")
-    return value.value if value is not None and isinstance(value.value, Duration) else None
+    if constant is not None and constant.kind == TEXT:
+        constant = _interval(constant, "")
+    return constant.value if constant is not None and isinstance(constant.value, Duration) else None
 
 
-def _computed(operator: Operator, value: Value, other: Value) -> Value | None:
+def _computed(operator: Operator, first: Value, second: Value) -> Value | None:
     """The sum, difference, product or quotient of two constants, as DuckDB computes it; None where it is not."""
-    left, right = value.value, other.value
+    left, right = first.value, second.value
     if operator == "+" and isinstance(right, date):
         left, right = right, left
     if operator == "*" and isinstance(right, Duration):
         left, right = right, left
     if operator == "*" and isinstance(left, Duration):
         return Value(left.times(int(right)), "INTERVAL") if _is_whole(right) else None
-    if operator == "-" and value.kind == other.kind == "DATE" and isinstance(left, date) and isinstance(right, date):
+    if operator == "-" and first.kind == second.kind == "DATE" and isinstance(left, date) and isinstance(right, date):
         return Value(Fraction((left - right).days), "BIGINT")
     if isinstance(left, date) and operator in ("+", "-"):
-        kind = next((each for each in (NOW, ZONED) if each in (value.kind, other.kind)), "TIMESTAMP")
-        if isinstance(right, Fraction) and not is_of_days(other if right is other.value else value):
+        kind = next((candidate for candidate in (NOW, ZONED) if candidate in (first.kind, second.kind)), "TIMESTAMP")
+        if isinstance(right, Fraction) and not is_of_days(second if right is second.value else first):
             raise NotTotal(MOVED_BY)
         return _moved(left, right, 1 if operator == "+" else -1, kind)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return None
     if operator in ("//", "%"):
-        return _whole_part(operator, left, right) if "DOUBLE" not in (value.kind, other.kind) else None
-    if operator == "/" or "DOUBLE" in (value.kind, other.kind):
+        return _whole_part(operator, left, right) if "DOUBLE" not in (first.kind, second.kind) else None
+    if operator == "/" or "DOUBLE" in (first.kind, second.kind):
         a, b = float(left), float(right)
         if operator == "/" and b == 0:
             raise NotTotal("A constant is divided by zero: write its value.")
@@ -279,11 +279,11 @@ DAYS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"})
 MOVED_BY = "To a DATE DuckDB adds an INTEGER, and no wider number: cast it, as in day + x::INTEGER."
 
 
-def is_of_days(value: Value) -> bool:
+def is_of_days(constant: Value) -> bool:
     """Whether DuckDB adds a constant number to a DATE."""
     low, high = reach("INTEGER")
-    plain = value.kind == NUMBER and isinstance(value.value, Fraction) and low <= value.value <= high
-    return plain or value.kind in DAYS
+    plain = constant.kind == NUMBER and isinstance(constant.value, Fraction) and low <= constant.value <= high
+    return plain or constant.kind in DAYS
 
 
 def _whole_part(operator: Operator, left: Fraction, right: Fraction) -> Value | None:
@@ -295,8 +295,8 @@ def _whole_part(operator: Operator, left: Fraction, right: Fraction) -> Value | 
     return Value(Fraction(left // right) if operator == "//" else left % right, NUMBER)
 
 
-def _is_whole(value: object) -> TypeGuard[Fraction]:
-    return isinstance(value, Fraction) and value.denominator == 1 and abs(value) <= _MOST_TIMES
+def _is_whole(number: object) -> TypeGuard[Fraction]:
+    return isinstance(number, Fraction) and number.denominator == 1 and abs(number) <= _MOST_TIMES
 
 
 def _moved(day: date, by: object, sign: int, kind: str) -> Value | None:
@@ -338,11 +338,11 @@ def _called(expr: Expr, today: date | None) -> Value | None:
     name, arguments = _call(expr)
     if name not in CALLS and name not in _IN_ZONES:
         return None
-    values = [
+    constants = [
         Value(argument.text, TEXT) if isinstance(argument, Word) else folded(argument, today) for argument in arguments
     ]
-    known = [value for value in values if value is not None and value.value is not None]
-    if len(known) < len(values) or not values:
+    known = [constant for constant in constants if constant is not None and constant.value is not None]
+    if len(known) < len(constants) or not constants:
         return None
     try:
         return CALLS[name](known) if name in CALLS else _IN_ZONES[name](known, moments.zone_of(today))
@@ -361,49 +361,49 @@ def _call(expr: Expr) -> tuple[str, Sequence[Expr | Word]]:
             name, own = _ARGUMENTS.get(kind, (kind.lower(), ()))
             if not own:
                 return name, expr.parts
-            found = [one for one in map(expr.argument, own) if isinstance(one, Expr | Word)]
-            return (name, found) if len(found) == len(expr.arguments) else ("", [])
+            passed = [argument for argument in map(expr.argument, own) if isinstance(argument, Expr | Word)]
+            return (name, passed) if len(passed) == len(expr.arguments) else ("", [])
     return "", []
 
 
-def _numbers(values: Sequence[Value], least: int, most: int) -> list[Fraction]:
+def _numbers(constants: Sequence[Value], least: int, most: int) -> list[Fraction]:
     """The values as numbers, if there are so many; else none."""
-    numbers = [value.value for value in values if isinstance(value.value, Fraction)]
-    return numbers if least <= len(numbers) <= most and len(numbers) == len(values) else []
+    numbers = [constant.value for constant in constants if isinstance(constant.value, Fraction)]
+    return numbers if least <= len(numbers) <= most and len(numbers) == len(constants) else []
 
 
-def _kind_of(value: Value) -> str:
+def _kind_of(constant: Value) -> str:
     """Of a function's result that is of the kind of its argument."""
-    return "DOUBLE" if value.kind in ("DOUBLE", "FLOAT") else NUMBER
+    return "DOUBLE" if constant.kind in ("DOUBLE", "FLOAT") else NUMBER
 
 
 def _part_of_date(name: str) -> Callable[[Sequence[Value]], Value | None]:
-    return lambda values: _date_part([Value(name, TEXT), *values])
+    return lambda constants: _date_part([Value(name, TEXT), *constants])
 
 
-def _date_part(values: Sequence[Value]) -> Value | None:
-    if len(values) != 2 or not isinstance(values[1].value, date):
+def _date_part(constants: Sequence[Value]) -> Value | None:
+    if len(constants) != 2 or not isinstance(constants[1].value, date):
         return None
-    unit, day = str(values[0].value).lower(), values[1].value
+    unit, day = str(constants[0].value).lower(), constants[1].value
     read = moments.PARTS.get(moments.UNIT_NAMES.get(unit, unit))
     return None if read is None else Value(Fraction(read(day)), "BIGINT")
 
 
-def _truncated(values: Sequence[Value]) -> Value | None:
-    if len(values) != 2 or not isinstance(values[1].value, date):
+def _truncated(constants: Sequence[Value]) -> Value | None:
+    if len(constants) != 2 or not isinstance(constants[1].value, date):
         return None
-    moment = moments.truncated(str(values[0].value).lower(), values[1].value)
-    return None if moment is None else Value(moment, ZONED if values[1].kind == ZONED else "TIMESTAMP")
+    moment = moments.truncated(str(constants[0].value).lower(), constants[1].value)
+    return None if moment is None else Value(moment, ZONED if constants[1].kind == ZONED else "TIMESTAMP")
 
 
-def _made_date(values: Sequence[Value]) -> Value | None:
-    parts = [int(number) for number in _numbers(values, 3, 3) if number.denominator == 1]
+def _made_date(constants: Sequence[Value]) -> Value | None:
+    parts = [int(number) for number in _numbers(constants, 3, 3) if number.denominator == 1]
     return Value(date(*parts), "DATE") if len(parts) == 3 else None
 
 
-def _made_timestamp(values: Sequence[Value]) -> Value | None:
+def _made_timestamp(constants: Sequence[Value]) -> Value | None:
     """Of year, month, day, hour, minute and seconds, to the microsecond."""
-    *parts, seconds = _numbers(values, 6, 6) or [Fraction(-1)]
+    *parts, seconds = _numbers(constants, 6, 6) or [Fraction(-1)]
     micros = seconds * 1_000_000
     if len(parts) != 5 or not all(map(_is_whole, [*parts, micros])) or not 0 <= seconds < 60:
         return None
@@ -411,14 +411,14 @@ def _made_timestamp(values: Sequence[Value]) -> Value | None:
     return Value(datetime(year, month, day, hour, minute) + timedelta(microseconds=int(micros)), "TIMESTAMP")
 
 
-def _last_day(values: Sequence[Value]) -> Value | None:
-    day = values[0].value
-    return Value(moments.last_day(day), "DATE") if len(values) == 1 and isinstance(day, date) else None
+def _last_day(constants: Sequence[Value]) -> Value | None:
+    day = constants[0].value
+    return Value(moments.last_day(day), "DATE") if len(constants) == 1 and isinstance(day, date) else None
 
 
-def _from_epoch(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
+def _from_epoch(constants: Sequence[Value], zone: tzinfo | None) -> Value | None:
     """The moment so many seconds after 1970."""
-    seconds = _numbers(values, 1, 1)
+    seconds = _numbers(constants, 1, 1)
     if not seconds or zone is None or (seconds[0] * 1_000_000).denominator != 1:
         return None
     at = datetime(1970, 1, 1) + timedelta(microseconds=int(seconds[0] * 1_000_000))
@@ -426,34 +426,37 @@ def _from_epoch(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
     return None if moment is None else Value(moment, ZONED)
 
 
-def _at_zone(values: Sequence[Value], zone: tzinfo | None) -> Value | None:
+def _at_zone(constants: Sequence[Value], zone: tzinfo | None) -> Value | None:
     """What clocks of a named zone show at a moment; or the moment at which they show a time."""
-    if len(values) != 2 or zone is None or not isinstance(values[0].value, str):
+    if len(constants) != 2 or zone is None or not isinstance(constants[0].value, str):
         return None
-    named, at = moments.zone_named(values[0].value), _instant(values[1], None)
+    named, at = moments.zone_named(constants[0].value), _instant(constants[1], None)
     if named is None or at is None:
         return None
-    if values[1].kind == NOW:
-        return values[1] if named is UTC and zone is UTC else None
-    is_moment = values[1].kind == ZONED
+    if constants[1].kind == NOW:
+        return constants[1] if named is UTC and zone is UTC else None
+    is_moment = constants[1].kind == ZONED
     moment = moments.between_zones(at, zone, named) if is_moment else moments.between_zones(at, named, zone)
     return None if moment is None else Value(moment, "TIMESTAMP" if is_moment else ZONED)
 
 
-def _joined(values: Sequence[Value]) -> Value | None:
+def _joined(constants: Sequence[Value]) -> Value | None:
     """Texts and whole numbers, one after another."""
-    parts = [value.value if isinstance(value.value, str) else str(value.value) for value in values]
-    plain = all(isinstance(value.value, str) or (value.kind == NUMBER and _is_whole(value.value)) for value in values)
+    parts = [constant.value if isinstance(constant.value, str) else str(constant.value) for constant in constants]
+    plain = all(
+        isinstance(constant.value, str) or (constant.kind == NUMBER and _is_whole(constant.value))
+        for constant in constants
+    )
     return Value("".join(parts), TEXT) if plain else None
 
 
-def _square_root(values: Sequence[Value]) -> Value | None:
-    return next((Value(Fraction(sqrt(number)), "DOUBLE") for number in _numbers(values, 1, 1)), None)
+def _square_root(constants: Sequence[Value]) -> Value | None:
+    return next((Value(Fraction(sqrt(number)), "DOUBLE") for number in _numbers(constants, 1, 1)), None)
 
 
-def _power(values: Sequence[Value]) -> Value | None:
+def _power(constants: Sequence[Value]) -> Value | None:
     """A whole power that a DOUBLE holds exactly."""
-    numbers = _numbers(values, 2, 2)
+    numbers = _numbers(constants, 2, 2)
     if not numbers or numbers[1] not in range(65):
         return None
     number = numbers[0] ** int(numbers[1])
@@ -462,33 +465,33 @@ def _power(values: Sequence[Value]) -> Value | None:
 
 def _stepped(to: Callable[[Fraction], int]) -> Callable[[Sequence[Value]], Value | None]:
     """A whole number near a number."""
-    return lambda values: next(
-        (Value(Fraction(to(number)), _kind_of(values[0])) for number in _numbers(values, 1, 1)), None
+    return lambda constants: next(
+        (Value(Fraction(to(number)), _kind_of(constants[0])) for number in _numbers(constants, 1, 1)), None
     )
 
 
-def _rounded(values: Sequence[Value]) -> Value | None:
+def _rounded(constants: Sequence[Value]) -> Value | None:
     """To decimals; halves go away from zero. Of a DOUBLE to whole numbers only."""
-    numbers = _numbers(values, 1, 2)
+    numbers = _numbers(constants, 1, 2)
     places = numbers[1] if len(numbers) == 2 else Fraction(0)
-    if not numbers or places not in range(19) or (places and _kind_of(values[0]) == "DOUBLE"):
+    if not numbers or places not in range(19) or (places and _kind_of(constants[0]) == "DOUBLE"):
         return None
     steps = floor(abs(numbers[0]) * 10 ** int(places) + Fraction(1, 2))
-    return Value(Fraction(steps, 10 ** int(places)) * (1 if numbers[0] >= 0 else -1), _kind_of(values[0]))
+    return Value(Fraction(steps, 10 ** int(places)) * (1 if numbers[0] >= 0 else -1), _kind_of(constants[0]))
 
 
 def _outermost(of: Callable[..., Any]) -> Callable[[Sequence[Value]], Value | None]:
     """The least or the greatest of values of one kind."""
 
-    def computed(values: Sequence[Value]) -> Value | None:
-        plain = len({value.kind for value in values}) == 1 and values[0].kind in (
+    def computed(constants: Sequence[Value]) -> Value | None:
+        plain = len({constant.kind for constant in constants}) == 1 and constants[0].kind in (
             NUMBER,
             "DOUBLE",
             "DATE",
             "TIMESTAMP",
             ZONED,
         )
-        return of(values, key=lambda item: item.value) if plain else None
+        return of(constants, key=lambda constant: constant.value) if plain else None
 
     return computed
 
@@ -496,10 +499,10 @@ def _outermost(of: Callable[..., Any]) -> Callable[[Sequence[Value]], Value | No
 def _of_text(to: Callable[[str], str]) -> Callable[[Sequence[Value]], Value | None]:
     """Of a text of ASCII, of which no version has another opinion."""
 
-    def computed(values: Sequence[Value]) -> Value | None:
-        text = values[0].value
-        plain = len(values) == 1 and isinstance(text, str) and text.isascii()
-        return Value(to(str(text)), "VARCHAR") if plain else None
+    def computed(constants: Sequence[Value]) -> Value | None:
+        string = constants[0].value
+        plain = len(constants) == 1 and isinstance(string, str) and string.isascii()
+        return Value(to(str(string)), "VARCHAR") if plain else None
 
     return computed
 
@@ -515,7 +518,9 @@ CALLS: Mapping[str, Callable[[Sequence[Value]], Value | None]] = {
     "sqrt": _square_root,
     "pow": _power,
     "power": _power,
-    "abs": lambda values: next((Value(abs(number), _kind_of(values[0])) for number in _numbers(values, 1, 1)), None),
+    "abs": lambda constants: next(
+        (Value(abs(number), _kind_of(constants[0])) for number in _numbers(constants, 1, 1)), None
+    ),
     "floor": _stepped(floor),
     "ceil": _stepped(ceil),
     "ceiling": _stepped(ceil),
@@ -537,51 +542,57 @@ _OF_MOMENTS = frozenset({*moments.PARTS, *moments.UNIT_NAMES, "date_part", "date
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UUID | None:
+def of_type(constant: Value, kind: str) -> Fraction | str | bool | date | time | UUID | None:
     """The constant as a value of a type, without loss; None if the type does not have that value."""
-    text, said = value.value, value.kind
+    content, own_kind = constant.value, constant.kind
     if is_text(kind):
-        return text if isinstance(text, str) and said in (TEXT, "VARCHAR") else None
-    if isinstance(text, str):
-        return _read(text, kind) if said == TEXT else None
-    if isinstance(text, bool):
-        return text if kind == "BOOLEAN" else None
-    if isinstance(text, Fraction):
-        return _fitting(text, said, kind)
-    if isinstance(text, datetime):
-        midnight = text.replace(hour=0, minute=0, second=0, microsecond=0)
-        return text if kind in ("TIMESTAMP", ZONED) else text.date() if kind == "DATE" and text == midnight else None
-    if isinstance(text, date):
-        midnight = datetime(text.year, text.month, text.day)
-        return text if kind == "DATE" else midnight if kind in ("TIMESTAMP", ZONED) else None
-    return text if not isinstance(text, Duration) and said == kind else None
+        return content if isinstance(content, str) and own_kind in (TEXT, "VARCHAR") else None
+    if isinstance(content, str):
+        return _read(content, kind) if own_kind == TEXT else None
+    if isinstance(content, bool):
+        return content if kind == "BOOLEAN" else None
+    if isinstance(content, Fraction):
+        return _fitting(content, own_kind, kind)
+    if isinstance(content, datetime):
+        midnight = content.replace(hour=0, minute=0, second=0, microsecond=0)
+        return (
+            content
+            if kind in ("TIMESTAMP", ZONED)
+            else content.date()
+            if kind == "DATE" and content == midnight
+            else None
+        )
+    if isinstance(content, date):
+        midnight = datetime(content.year, content.month, content.day)
+        return content if kind == "DATE" else midnight if kind in ("TIMESTAMP", ZONED) else None
+    return content if not isinstance(content, Duration) and own_kind == kind else None
 
 
-def _fitting(number: Fraction, said: str, kind: str) -> Fraction | None:
+def _fitting(number: Fraction, own_kind: str, kind: str) -> Fraction | None:
     if kind in ("FLOAT", "DOUBLE"):
         most = 3e38 if kind == "FLOAT" else 1.7e308
-        return number if abs(number) < most and (kind == "DOUBLE" or said != "DOUBLE") else None
-    if not is_exact(kind) or said in ("FLOAT", "DOUBLE"):
+        return number if abs(number) < most and (kind == "DOUBLE" or own_kind != "DOUBLE") else None
+    if not is_exact(kind) or own_kind in ("FLOAT", "DOUBLE"):
         return None
     low, high = reach(kind)
     return number if low <= number <= high and (number / step(kind)).denominator == 1 else None
 
 
-def _read(text: str, kind: str) -> Fraction | bool | date | time | UUID | None:
+def _read(written: str, kind: str) -> Fraction | bool | date | time | UUID | None:
     """The value of a quoted constant."""
     if kind == "BOOLEAN":
-        return text.lower() == "true" if text.lower() in ("true", "false") else None
+        return written.lower() == "true" if written.lower() in ("true", "false") else None
     if kind in _READERS:
         try:
-            return _READERS[kind](text)
+            return _READERS[kind](written)
         except ValueError:
             return None
-    number = rational(text.strip())
+    number = rational(written.strip())
     return None if number is None else _fitting(number, TEXT, kind)
 
 
-def _uuid(text: str) -> UUID | None:
-    return UUID(text) if _UUID.fullmatch(text) else None
+def _uuid(written: str) -> UUID | None:
+    return UUID(written) if _UUID.fullmatch(written) else None
 
 
 _READERS: Mapping[str, Callable[[str], date | time | UUID | None]] = {
@@ -608,19 +619,19 @@ _WRITTEN = {
 SIMPLE = frozenset({*WHOLE, *_READERS, "BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR"} - {ZONED})
 
 
-def in_sql(found: Fraction | str | bool | date | time | UUID, kind: str) -> str:
+def in_sql(content: Fraction | str | bool | date | time | UUID, kind: str) -> str:
     """A value of a type, as SQL of that type."""
-    if isinstance(found, str):
-        return literal(found)
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, Fraction):
-        return f"CAST('{_digits_of(found, kind)}' AS {kind})"
-    if isinstance(found, datetime):  # a moment, too: in UTC
-        return f"TIMESTAMP '{found.isoformat(sep=' ')}'"
-    if isinstance(found, UUID):
-        return f"CAST('{found}' AS UUID)"
-    return f"{kind} '{found.isoformat()}'"
+    if isinstance(content, str):
+        return literal(content)
+    if isinstance(content, bool):
+        return "true" if content else "false"
+    if isinstance(content, Fraction):
+        return f"CAST('{_digits_of(content, kind)}' AS {kind})"
+    if isinstance(content, datetime):  # a moment, too: in UTC
+        return f"TIMESTAMP '{content.isoformat(sep=' ')}'"
+    if isinstance(content, UUID):
+        return f"CAST('{content}' AS UUID)"
+    return f"{kind} '{content.isoformat()}'"
 
 
 def _digits_of(number: Fraction, kind: str) -> str:
@@ -628,8 +639,8 @@ def _digits_of(number: Fraction, kind: str) -> str:
         return repr(float(number))
     scale = (digits(kind) or (0, 0))[1]
     scaled: int = (number * 10**scale).numerator
-    text = f"{abs(scaled):0{scale + 1}d}"
-    return "-" * (scaled < 0) + (f"{text[:-scale]}.{text[-scale:]}" if scale else text)
+    shown = f"{abs(scaled):0{scale + 1}d}"
+    return "-" * (scaled < 0) + (f"{shown[:-scale]}.{shown[-scale:]}" if scale else shown)
 
 
 def plain(kind: str) -> str:

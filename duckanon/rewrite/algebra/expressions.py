@@ -417,25 +417,25 @@ class Operation(Expr):
 
     def argument(self, name: str) -> Argument | None:
         """The argument of that name; None if it has none."""
-        return next((value for own, value in self.arguments if own == name), None)
+        return next((argument for own, argument in self.arguments if own == name), None)
 
     @property
     def parts(self) -> tuple[Expr, ...]:
         expressions: list[Expr] = []
-        for _, value in self.arguments:
-            if isinstance(value, Expr):
-                expressions.append(value)
-            elif isinstance(value, tuple):
-                expressions += value
+        for _, argument in self.arguments:
+            if isinstance(argument, Expr):
+                expressions.append(argument)
+            elif isinstance(argument, tuple):
+                expressions += argument
         return tuple(expressions)
 
     def with_parts(self, change: Change) -> Operation:
-        def changed(value: Argument) -> Argument:
-            if isinstance(value, Expr):
-                return change(value)
-            return tuple(map(change, value)) if isinstance(value, tuple) else value
+        def changed(argument: Argument) -> Argument:
+            if isinstance(argument, Expr):
+                return change(argument)
+            return tuple(map(change, argument)) if isinstance(argument, tuple) else argument
 
-        return Operation(self.kind, tuple((name, changed(value)) for name, value in self.arguments))
+        return Operation(self.kind, tuple((name, changed(argument)) for name, argument in self.arguments))
 
 
 # --- aggregates, windows and subqueries -------------------------------------------------------------------------------
@@ -668,11 +668,11 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """The expression with changed parts. change: gives a new part, or None to look at the parts below."""
     known: dict[int, Expr] = {}
 
-    def one(old: Expr) -> Expr:
+    def rebuild(old: Expr) -> Expr:
         done = known.get(id(old))
         if done is None:
             new = change(old)
-            done = known[id(old)] = old.with_parts(one) if new is None else new
+            done = known[id(old)] = old.with_parts(rebuild) if new is None else new
         return done
 
-    return measured(one(expr))
+    return measured(rebuild(expr))

@@ -81,15 +81,15 @@ def scalar(expr: Expr, types: Mapping[str, str], today: date) -> tuple[str, str]
     """An expression over the table's own columns as SQL that cannot fail, and its DuckDB type.
 
     Where a result could leave DuckDB's own type for it (`age + 1` of an INTEGER), the type is the next that holds all
-    results. Arguments as for `written`. Raises NotTotal.
+    results. Arguments as for `translated`. Raises NotTotal.
     """
-    found = _Writer(types, today).scalar(expr)
-    if found.kind == ZONED:
+    translated = _Writer(types, today).scalar(expr)
+    if translated.kind == ZONED:
         raise NotTotal(
             "A moment with a time zone is no value by itself here: take its date or a part of it, or what clocks of a "
             "zone show, as in x AT TIME ZONE 'Europe/Berlin'."
         )
-    return found.sql, found.kind
+    return translated.sql, translated.kind
 
 
 def part_of_time(expr: Expr, types: Mapping[str, str], today: date) -> Scalar:
@@ -140,17 +140,17 @@ class _Writer:
             case Between(operand, low, high, symmetric):
                 met = self._between(operand, low, high)
                 return f"({met} OR {self._between(operand, high, low)})" if symmetric else met
-        found = self._scalars.scalar(expr)
-        if found.kind != "BOOLEAN":
+        translated = self._scalars.scalar(expr)
+        if translated.kind != "BOOLEAN":
             raise NotTotal("A value that is no BOOLEAN is no condition: compare it with a constant.")
-        return found.sql
+        return translated.sql
 
     def _intervals(self, *exprs: Expr) -> list[str] | None:
         """Times between moments, and constant ones to compare them with; None where something else is compared."""
         if all(self._scalars.constant(expr) is not None for expr in exprs):
             return None
         intervals = [self._scalars.interval(expr) for expr in exprs]
-        return [text for text in intervals if text is not None] if None not in intervals else None
+        return [interval for interval in intervals if interval is not None] if None not in intervals else None
 
     def _is(self, operand: Expr, value: Expr) -> str:
         match operand, value:
@@ -159,13 +159,13 @@ class _Writer:
                 return f"({quoted([name])} IS NULL)"
             case Arithmetic("+" | "-" | "*", left, right), Null():
                 # It has a value where both have one, so that nothing has to be computed.
-                parts = [self._is(each, NULL) for each in (left, right) if self._scalars.constant(each) is None]
+                parts = [self._is(part, NULL) for part in (left, right) if self._scalars.constant(part) is None]
                 return f"({' OR '.join(parts)})" if parts else "false"
             case ((Coalesce(parts) | Operation("Least" | "Greatest", parts=parts)), Null()):
                 # It has no value where none of its parts has one.
-                if any(self._scalars.constant(each) is not None for each in parts):
+                if any(self._scalars.constant(part) is not None for part in parts):
                     return "false"
-                return f"({' AND '.join(self._is(each, NULL) for each in parts)})"
+                return f"({' AND '.join(self._is(part, NULL) for part in parts)})"
             case _, Null():
                 return f"({self.scalar(operand).sql} IS NULL)"
             case _, Boolean(truth):
@@ -173,17 +173,17 @@ class _Writer:
         raise NotTotal(LISTED)
 
     def _like(self, expr: Like) -> str:
-        found = self.scalar(expr.operand)
-        if not is_text(found.kind) or not isinstance(expr.pattern, Constant) or not expr.pattern.is_text:
+        subject = self.scalar(expr.operand)
+        if not is_text(subject.kind) or not isinstance(expr.pattern, Constant) or not expr.pattern.is_text:
             raise NotTotal("LIKE compares a text with a constant pattern, without ESCAPE.")
-        matched = builtin("~~*" if expr.ignores_case else "~~", found.sql, literal(expr.pattern.value))
+        matched = builtin("~~*" if expr.ignores_case else "~~", subject.sql, literal(expr.pattern.value))
         return f"(NOT {matched})" if expr.negated else matched
 
     def _in(self, operand: Expr, values: Sequence[Expr]) -> str:
         subject, *rest = self._comparable((operand, *values))
         if not isinstance(subject, Scalar):
-            return "(" + " OR ".join(self._pair("=", subject, one) for one in rest) + ")"
-        parts = [_same(one, subject.kind) for one in rest]
+            return "(" + " OR ".join(self._pair("=", subject, other) for other in rest) + ")"
+        parts = [_same(other, subject.kind) for other in rest]
         known = [part for part in parts if part]
         return f"({subject.sql} IN ({', '.join(known)}))" if known else _never(subject)
 
@@ -200,24 +200,25 @@ class _Writer:
             return f"({intervals[0]} BETWEEN {intervals[1]} AND {intervals[2]})"
         subject, least, most = self._comparable((operand, low, high), ordered=True)
         if isinstance(subject, Scalar):
-            plain = [_same(one, subject.kind) for one in (least, most)]
+            plain = [_same(end, subject.kind) for end in (least, most)]
             if all(plain):
                 return f"({subject.sql} BETWEEN {plain[0]} AND {plain[1]})"
         return f"({self._pair('>=', subject, least)} AND {self._pair('<=', subject, most)})"
 
     def _comparable(self, exprs: Sequence[Expr], *, ordered: bool = False) -> list[Scalar | Value]:
         """The scalars among expressions in one type, and the constants to be compared with them."""
-        values = [_plain_number(self._scalars.constant(expr)) for expr in exprs]
-        scalars = [self.scalar(expr) for expr, value in zip(exprs, values, strict=True) if value is None]
-        constants = [value for value in values if value is not None]
-        enums = {one.enum for one in scalars}
+        known = [_plain_number(self._scalars.constant(expr)) for expr in exprs]
+        scalars = [self.scalar(expr) for expr, constant in zip(exprs, known, strict=True) if constant is None]
+        constants = [constant for constant in known if constant is not None]
+        enums = {scalar.enum for scalar in scalars}
         if len(scalars) > 1 and any(enums) and (ordered or len(enums) > 1):
             raise NotTotal("Columns of an ENUM are compared by = and <> only, with others of their own type.")
-        kinds = [one.kind for one in scalars]
-        values = [
-            None if value is None else _within_day(value) if set(kinds) == {"DATE"} else value for value in values
+        kinds = [scalar.kind for scalar in scalars]
+        known = [
+            None if constant is None else _within_day(constant) if set(kinds) == {"DATE"} else constant
+            for constant in known
         ]
-        constants = [value for value in values if value is not None]
+        constants = [constant for constant in known if constant is not None]
         if any(constant.kind == "DOUBLE" for constant in constants) and all(
             is_exact(kind) or kind == "FLOAT" for kind in kinds
         ):
@@ -227,65 +228,67 @@ class _Writer:
             kind = together(kinds, [constant for constant in constants if constant.kind != NUMBER]) if kinds else ""
         rest = iter(scalars)
         if kind == ZONED and scalars:
-            values = [None if value is None else instant(value, self._today) for value in values]
-        return [widened(next(rest), kind) if value is None else value for value in values]
+            known = [None if constant is None else instant(constant, self._today) for constant in known]
+        return [widened(next(rest), kind) if constant is None else constant for constant in known]
 
-    def _pair(self, operator: Comparator, one: Scalar | Value, other: Scalar | Value) -> str:
+    def _pair(self, operator: Comparator, left: Scalar | Value, right: Scalar | Value) -> str:
         """A comparison of two."""
-        if isinstance(one, Scalar) and isinstance(other, Scalar):
-            return f"({one.sql} {operator} {other.sql})"
-        if isinstance(one, Scalar):
-            assert isinstance(other, Value)
-            return _bounded(operator, one, other)
-        if not isinstance(other, Scalar):
-            return _of_constants(operator, one, other)
-        plain = _same(one, other.kind)
+        if isinstance(left, Scalar) and isinstance(right, Scalar):
+            return f"({left.sql} {operator} {right.sql})"
+        if isinstance(left, Scalar):
+            assert isinstance(right, Value)
+            return _bounded(operator, left, right)
+        if not isinstance(right, Scalar):
+            return _of_constants(operator, left, right)
+        plain = _same(left, right.kind)
         if plain:
-            return f"({plain} {operator} {other.sql})"
-        return _bounded(_TURNED.get(operator, operator), other, one)
+            return f"({plain} {operator} {right.sql})"
+        return _bounded(_TURNED.get(operator, operator), right, left)
 
 
-def _plain_number(value: Value | None) -> Value | None:
+def _plain_number(constant: Value | None) -> Value | None:
     """3e1 as 30: a DOUBLE that is a whole number is compared like one."""
-    if value is None or value.kind != "DOUBLE" or not isinstance(value.value, Fraction):
-        return value
-    is_whole = value.value.denominator == 1 and abs(value.value) <= _WHOLE_DOUBLES
-    return Value(value.value, NUMBER) if is_whole else value
+    if constant is None or constant.kind != "DOUBLE" or not isinstance(constant.value, Fraction):
+        return constant
+    is_whole = constant.value.denominator == 1 and abs(constant.value) <= _WHOLE_DOUBLES
+    return Value(constant.value, NUMBER) if is_whole else constant
 
 
-def _within_day(value: Value) -> Value:
+def _within_day(constant: Value) -> Value:
     """The current time as dates are compared with it: it lies between the day and the next."""
-    at = value.value
-    if value.kind != NOW or not isinstance(at, datetime) or at.time() != time():
-        return value
+    at = constant.value
+    if constant.kind != NOW or not isinstance(at, datetime) or at.time() != time():
+        return constant
     return Value(at + timedelta(hours=12), "TIMESTAMP")
 
 
-def _of_constants(operator: Comparator, value: Value, other: Value) -> str:
+def _of_constants(operator: Comparator, left: Value, right: Value) -> str:
     """A comparison of two constant numbers, such as `1 = 0`."""
-    a, b = value.value, other.value
-    if value.kind != NUMBER or other.kind != NUMBER or not isinstance(a, Fraction) or not isinstance(b, Fraction):
+    a, b = left.value, right.value
+    if left.kind != NUMBER or right.kind != NUMBER or not isinstance(a, Fraction) or not isinstance(b, Fraction):
         raise NotTotal("A comparison has a column in it: write the others out.")
     return "true" if _HOLDS[operator](a, b) else "false"
 
 
-def _same(one: Scalar | Value, kind: str) -> str | None:
+def _same(operand: Scalar | Value, kind: str) -> str | None:
     """A value of the type as SQL; None for a number or a time that lies between its values or beyond them.
 
     Raises NotTotal for a constant that is no number or time, though the type's values are.
     """
-    if isinstance(one, Scalar):
-        return one.sql
-    if one.kind == NOTHING or of_type(one, kind) is not None:
-        return of_constant(one, kind).sql
-    if _is_between(one, kind):
+    if isinstance(operand, Scalar):
+        return operand.sql
+    if operand.kind == NOTHING or of_type(operand, kind) is not None:
+        return of_constant(operand, kind).sql
+    if _is_between(operand, kind):
         return None
-    return of_constant(one, kind).sql
+    return of_constant(operand, kind).sql
 
 
-def _is_between(value: Value, kind: str) -> bool:
-    number = isinstance(value.value, Fraction) and is_exact(kind) and (value.kind == NUMBER or is_exact(value.kind))
-    return number or (isinstance(value.value, datetime) and kind == "DATE")
+def _is_between(constant: Value, kind: str) -> bool:
+    number = (
+        isinstance(constant.value, Fraction) and is_exact(kind) and (constant.kind == NUMBER or is_exact(constant.kind))
+    )
+    return number or (isinstance(constant.value, datetime) and kind == "DATE")
 
 
 def _never(subject: Scalar) -> str:
@@ -293,30 +296,30 @@ def _never(subject: Scalar) -> str:
     return f"({subject.sql} <> {subject.sql})"
 
 
-def _bounded(operator: Comparator, one: Scalar, value: Value) -> str:
+def _bounded(operator: Comparator, subject: Scalar, constant: Value) -> str:
     """The comparison of a scalar with a constant, which may lie between two values of its type or beyond them."""
-    plain = _same(value, one.kind)
+    plain = _same(constant, subject.kind)
     if plain:
-        return f"({one.sql} {operator} {plain})"
+        return f"({subject.sql} {operator} {plain})"
     if operator in ("IS NOT DISTINCT FROM", "IS DISTINCT FROM"):
         return "false" if operator == "IS NOT DISTINCT FROM" else "true"
     if operator in ("=", "<>"):
-        return _never(one) if operator == "=" else f"({one.sql} = {one.sql})"
+        return _never(subject) if operator == "=" else f"({subject.sql} = {subject.sql})"
     above = operator in (">", ">=")
-    found = _next(value, one.kind, above=above)
-    if found is None:
-        return _never(one)
-    return f"({one.sql} {'>=' if above else '<='} {in_sql(found, one.kind)})"
+    nearest = _next(constant, subject.kind, above=above)
+    if nearest is None:
+        return _never(subject)
+    return f"({subject.sql} {'>=' if above else '<='} {in_sql(nearest, subject.kind)})"
 
 
-def _next(value: Value, kind: str, *, above: bool) -> Fraction | date | None:
+def _next(constant: Value, kind: str, *, above: bool) -> Fraction | date | None:
     """The nearest value of a type above or below a constant that the type does not have; None if there is none."""
-    if isinstance(value.value, datetime):
-        day = value.value.date()
-        midnight = value.value == datetime(day.year, day.month, day.day)
+    if isinstance(constant.value, datetime):
+        day = constant.value.date()
+        midnight = constant.value == datetime(day.year, day.month, day.day)
         return day + timedelta(days=1) if above and not midnight else day
-    assert isinstance(value.value, Fraction)
-    steps = value.value / step(kind)
+    assert isinstance(constant.value, Fraction)
+    steps = constant.value / step(kind)
     number = Fraction(ceil(steps) if above else floor(steps)) * step(kind)
     low, high = reach(kind)
     if (above and number > high) or (not above and number < low):

@@ -69,8 +69,8 @@ _CLASSES = {sign: kind for kind, sign in (*_COMPARATORS.items(), *_OPERATORS.ite
 def typed(kind: str, arguments: Arguments) -> Expr:
     """The expression that a node of sqlglot is. An argument that its class does not know makes it an Operation."""
     read = _READERS.get(kind)
-    found = None if read is None else read(arguments)
-    return Operation(kind, tuple(arguments.items())) if found is None else found
+    built = None if read is None else read(arguments)
+    return Operation(kind, tuple(arguments.items())) if built is None else built
 
 
 def untyped(expr: Expr) -> tuple[str, Arguments]:
@@ -131,14 +131,14 @@ def _boolean(arguments: Arguments) -> Expr | None:
     return TRUE if arguments == {"this": True} else FALSE if not arguments else None
 
 
-def _one(build: Callable[[Expr], Expr], arguments: Arguments) -> Expr | None:
+def _unary(build: Callable[[Expr], Expr], arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand} if len(arguments) == 1:
             return build(operand)
     return None
 
 
-def _two(build: Callable[[Expr, Expr], Expr], arguments: Arguments) -> Expr | None:
+def _binary(build: Callable[[Expr, Expr], Expr], arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as left, "expression": Expr() as right} if len(arguments) == 2:
             return build(left, right)
@@ -163,9 +163,9 @@ def _like_escaped(arguments: Arguments) -> Expr | None:
 def _in(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand, "expressions": tuple(values)} if len(arguments) == 2:
-            parts, others = parts_of_tuple(operand), [parts_of_tuple(value) for value in values]
-            if parts and all(len(one) == len(parts) for one in others):
-                return reduce(Or, (_same(parts, one) for one in others))
+            parts, others = parts_of_tuple(operand), [parts_of_tuple(member) for member in values]
+            if parts and all(len(members) == len(parts) for members in others):
+                return reduce(Or, (_same(parts, members) for members in others))
             return Comparison("=", operand, values[0]) if len(values) == 1 else In(operand, values)
     return None
 
@@ -173,26 +173,26 @@ def _in(arguments: Arguments) -> Expr | None:
 def parts_of_tuple(expr: Expr) -> tuple[Expr, ...]:
     """The parts of `(a, b)`; none for other expressions."""
     argument = expr.argument("expressions") if isinstance(expr, Operation) and expr.kind == "Tuple" else ()
-    return tuple(one for one in argument if isinstance(one, Expr)) if isinstance(argument, tuple) else ()
+    return tuple(part for part in argument if isinstance(part, Expr)) if isinstance(argument, tuple) else ()
 
 
 def _same(parts: tuple[Expr, ...], others: tuple[Expr, ...]) -> Expr:
     """That two tuples are equal, in which NULL is a value as any other."""
     pairs = zip(parts, others, strict=True)
-    same: list[Expr] = [Comparison("IS NOT DISTINCT FROM", one, other) for one, other in pairs]
+    same: list[Expr] = [Comparison("IS NOT DISTINCT FROM", left, right) for left, right in pairs]
     return reduce(And, same)
 
 
 def _compared(sign: Comparator, arguments: Arguments) -> Expr | None:
     """A comparison, of tuples by = and <> part by part. What is compared with a constant stands on the left."""
-    found = _two(partial(Comparison, sign), arguments)
-    if not isinstance(found, Comparison):
-        return found
-    left, right = parts_of_tuple(found.left), parts_of_tuple(found.right)
+    comparison = _binary(partial(Comparison, sign), arguments)
+    if not isinstance(comparison, Comparison):
+        return comparison
+    left, right = parts_of_tuple(comparison.left), parts_of_tuple(comparison.right)
     if left and len(left) == len(right) and sign in ("=", "<>"):
         return _same(left, right) if sign == "=" else Not(_same(left, right))
-    is_turned = not _reads(found.left) and _reads(found.right)
-    return Comparison(_TURNED.get(sign, sign), found.right, found.left) if is_turned else found
+    is_turned = not _reads(comparison.left) and _reads(comparison.right)
+    return Comparison(_TURNED.get(sign, sign), comparison.right, comparison.left) if is_turned else comparison
 
 
 def _reads(expr: Expr) -> bool:
@@ -230,14 +230,14 @@ def _round(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand, "decimals": Expr() as places} if len(arguments) == 2:
             return Round(operand, places)
-    return _one(Round, arguments)
+    return _unary(Round, arguments)
 
 
 def _interval(arguments: Arguments) -> Expr | None:
     match arguments:
         case {"this": Expr() as operand, "unit": Word(unit, is_name=False)} if len(arguments) == 2:
             return Interval(operand, unit)
-    return _one(Interval, arguments)
+    return _unary(Interval, arguments)
 
 
 def _field(arguments: Arguments) -> Expr | None:
@@ -262,22 +262,22 @@ def _function(arguments: Arguments) -> Expr | None:
 _READERS: Mapping[str, Callable[[Arguments], Expr | None]] = {
     "Null": partial(_leaf, NULL),
     "Boolean": _boolean,
-    "Not": partial(_one, Not),
-    "And": partial(_two, And),
-    "Or": partial(_two, Or),
+    "Not": partial(_unary, Not),
+    "And": partial(_binary, And),
+    "Or": partial(_binary, Or),
     **{kind: partial(_compared, sign) for kind, sign in _COMPARATORS.items()},
-    "Is": partial(_two, Is),
+    "Is": partial(_binary, Is),
     "In": _in,
     "Between": _between,
     "Like": partial(_like, False),
     "ILike": partial(_like, True),
     "Escape": _like_escaped,
-    "Neg": partial(_one, Negative),
-    **{kind: partial(_two, partial(Arithmetic, sign)) for kind, sign in _OPERATORS.items()},
+    "Neg": partial(_unary, Negative),
+    **{kind: partial(_binary, partial(Arithmetic, sign)) for kind, sign in _OPERATORS.items()},
     "Cast": partial(_cast, False),
     "TryCast": partial(_cast, True),
     "Coalesce": _coalesce,
-    "Nullif": partial(_two, Nullif),
+    "Nullif": partial(_binary, Nullif),
     "Round": _round,
     "Interval": _interval,
     "Dot": _field,

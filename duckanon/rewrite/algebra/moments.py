@@ -161,12 +161,12 @@ def zone_named(name: str) -> tzinfo | None:
         return None
 
 
-def between_zones(at: datetime, one: tzinfo, other: tzinfo | None) -> datetime | None:
+def between_zones(at: datetime, zone: tzinfo, other_zone: tzinfo | None) -> datetime | None:
     """A time of one zone as that of another; None near a change of clocks, where times without a zone are unclear."""
-    if other is None or not _is_plain(at, one):
+    if other_zone is None or not _is_plain(at, zone):
         return None
-    moment = at.replace(tzinfo=one).astimezone(other).replace(tzinfo=None)
-    return moment if _is_plain(moment, other) else None
+    moment = at.replace(tzinfo=zone).astimezone(other_zone).replace(tzinfo=None)
+    return moment if _is_plain(moment, other_zone) else None
 
 
 def _is_plain(at: datetime, zone: tzinfo) -> bool:
@@ -174,7 +174,7 @@ def _is_plain(at: datetime, zone: tzinfo) -> bool:
     if zone is UTC:
         return True
     spread = [(at + by).replace(tzinfo=zone).utcoffset() for by in (-_LONG, -_NEAR, timedelta(0), _NEAR, _LONG)]
-    known = [one for one in spread if one is not None]
+    known = [offset for offset in spread if offset is not None]
     return len(known) == len(spread) and len(set(known[1:4])) == 1 and max(known) - min(known) <= _NEAR
 
 
@@ -202,7 +202,7 @@ def read_interval(text: str) -> Duration | None:
         if per is None:
             return None
         at = match.end()
-        total = [old + int(match[1]) * each for old, each in zip(total, per, strict=True)]
+        total = [old + int(match[1]) * factor for old, factor in zip(total, per, strict=True)]
     clock = _CLOCK.fullmatch(text, at)
     if clock is not None:
         whole = (int(clock[2]) * 60 + int(clock[3])) * 60 + int(clock[4] or 0)

@@ -11,13 +11,13 @@ from sqlglot import ErrorLevel, exp
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
 ROOT: Any = getattr(exp, "Expr", exp.Expression)
 # The names of the arguments FROM and WITH of a query: Python's own words, behind which later versions write a mark.
-FROM, WITH = (f"{text}_" if f"{text}_" in exp.Select.arg_types else text for text in ("from", "with"))
+FROM, WITH = (f"{argument}_" if f"{argument}_" in exp.Select.arg_types else argument for argument in ("from", "with"))
 
 
 def arg(node: Node, name: str) -> Any:
     """An argument whose name is a Python keyword (`from`, `with`, `except`): later versions write `from_`."""
-    found = node.args.get(name)
-    return found if found is not None else node.args.get(f"{name}_")
+    argument = node.args.get(name)
+    return argument if argument is not None else node.args.get(f"{name}_")
 
 
 _NAMED = (exp.Anonymous, exp.AnonymousAggFunc)
@@ -39,9 +39,9 @@ def _name_of_kind(kind: Any) -> str:
 def given(node: Node) -> Iterator[tuple[str, Any]]:
     """The arguments that are set: `this` first, then the others by name."""
     for name in sorted(node.args, key=lambda name: (name != "this", name)):
-        value = node.args[name]
-        if value is not None and value is not False and value != []:
-            yield name, value
+        argument = node.args[name]
+        if argument is not None and argument is not False and argument != []:
+            yield name, argument
 
 
 def parsed_type(kind: str) -> Node:
@@ -56,22 +56,22 @@ def sql(node: Node) -> str:
 
 def nodes_of(node: Node, *kinds: Any) -> list[Node]:
     """The nodes of some kinds in a tree, itself too, level by level: as sqlglot's `find_all`, and faster."""
-    values, level = [], [node]
-    for one in level:  # it grows meanwhile
-        if isinstance(one, kinds):
-            values.append(one)
-        for value in one.args.values():
-            if isinstance(value, ROOT):
-                level.append(value)
-            elif isinstance(value, list):
-                level += [each for each in value if isinstance(each, ROOT)]
-    return values
+    matching, level = [], [node]
+    for current in level:  # it grows meanwhile
+        if isinstance(current, kinds):
+            matching.append(current)
+        for argument in current.args.values():
+            if isinstance(argument, ROOT):
+                level.append(argument)
+            elif isinstance(argument, list):
+                level += [child for child in argument if isinstance(child, ROOT)]
+    return matching
 
 
 def kinds_of(node: Node) -> set[Any]:
     """The classes of the nodes in a tree, and all that these derive from: `nodes_of` finds nothing of any other."""
-    found = {type(value) for value in nodes_of(node, ROOT)}
-    return found.union(*(kind.__mro__ for kind in found))
+    kinds = {type(descendant) for descendant in nodes_of(node, ROOT)}
+    return kinds.union(*(kind.__mro__ for kind in kinds))
 
 
 def copied(node: Node, without: Sequence[str] = ()) -> Node:
@@ -80,21 +80,21 @@ def copied(node: Node, without: Sequence[str] = ()) -> Node:
     stack = [(node, root)]
     while stack:
         old, new = stack.pop()
-        for name, value in old.args.items():
+        for name, argument in old.args.items():
             if old is node and name in without:
                 continue
-            if isinstance(value, ROOT):
-                child = new.args[name] = _bare(value)
+            if isinstance(argument, ROOT):
+                child = new.args[name] = _bare(argument)
                 child.parent, child.arg_key = new, name
-                stack.append((value, child))
-            elif isinstance(value, list):
-                held = new.args[name] = [_bare(one) if isinstance(one, ROOT) else one for one in value]
-                for at, (one, child) in enumerate(zip(value, held, strict=True)):
-                    if isinstance(one, ROOT):
+                stack.append((argument, child))
+            elif isinstance(argument, list):
+                held = new.args[name] = [_bare(part) if isinstance(part, ROOT) else part for part in argument]
+                for at, (part, child) in enumerate(zip(argument, held, strict=True)):
+                    if isinstance(part, ROOT):
                         child.parent, child.arg_key, child.index = new, name, at
-                        stack.append((one, child))
+                        stack.append((part, child))
             else:
-                new.args[name] = value
+                new.args[name] = argument
     return root
 
 
@@ -115,19 +115,21 @@ def queries_in(node: Node) -> list[Node]:
     nodes: list[Node] = []
     stack = [node]
     while stack:
-        one = stack.pop()
-        if isinstance(one, exp.Query) and one is not node:
-            nodes.append(one)
+        current = stack.pop()
+        if isinstance(current, exp.Query) and current is not node:
+            nodes.append(current)
             continue
-        for value in one.args.values():
-            stack += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ROOT)]
+        for argument in current.args.values():
+            stack += [
+                part for part in (argument if isinstance(argument, list) else [argument]) if isinstance(part, ROOT)
+            ]
     return nodes
 
 
 def sources(query: Node) -> list[Node]:
     """What stands in FROM, each source without the condition by which it is joined."""
-    given = arg(query, "from")
-    return [] if given is None else [given.this, *(one.this for one in query.args.get("joins") or [])]
+    from_clause = arg(query, "from")
+    return [] if from_clause is None else [from_clause.this, *(join.this for join in query.args.get("joins") or [])]
 
 
 def within(node: Node, whole: Node) -> bool:

@@ -46,27 +46,27 @@ def sort_key(expr: Expr) -> str:
         case WindowFunction(name):
             return _call("WindowFunction", expr.parts, [("name", name)])
     kind, arguments = untyped(expr)
-    values = [(value,) if isinstance(value, Expr) else value for value in arguments.values()]
-    operands = [operand for value in values if isinstance(value, tuple) for operand in value]
-    return _call(kind, operands, [(name, *_form(value)) for name, value in arguments.items()])
+    groups = [(argument,) if isinstance(argument, Expr) else argument for argument in arguments.values()]
+    operands = [operand for group in groups if isinstance(group, tuple) for operand in group]
+    return _call(kind, operands, [(name, *_form(argument)) for name, argument in arguments.items()])
 
 
 def _call(kind: str, operands: Iterable[Expr], shape: Iterable[tuple[object, ...]] = ()) -> str:
     return f"Call(kind={kind!r}, operands={_tuple(map(sort_key, operands))}, shape={_tuple(map(repr, shape))})"
 
 
-def _tuple(texts: Iterable[str]) -> str:
-    listed = list(texts)
+def _tuple(parts: Iterable[str]) -> str:
+    listed = list(parts)
     return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
 
 
-def _form(value: Argument) -> tuple[object, ...]:
-    if isinstance(value, Expr):
+def _form(argument: Argument) -> tuple[object, ...]:
+    if isinstance(argument, Expr):
         return ("part",)
-    if isinstance(value, tuple):
-        return "parts", len(value)
-    if isinstance(value, TypeName):
-        return "type", value.text
-    if isinstance(value, Word):
-        return "Identifier" if value.is_name else "Var", value.text
-    return (value,)
+    if isinstance(argument, tuple):
+        return "parts", len(argument)
+    if isinstance(argument, TypeName):
+        return "type", argument.text
+    if isinstance(argument, Word):
+        return "Identifier" if argument.is_name else "Var", argument.text
+    return (argument,)

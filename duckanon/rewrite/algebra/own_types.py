@@ -41,7 +41,9 @@ def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
 def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
     constants = [folded(expression) for expression in (left, right)]
     kinds = [
-        own_kind(expression, types) for expression, value in zip((left, right), constants, strict=True) if value is None
+        own_kind(expression, types)
+        for expression, constant in zip((left, right), constants, strict=True)
+        if constant is None
     ]
     numbers = [constant.value for constant in constants if constant is not None and constant.kind == NUMBER]
     if not kinds:

@@ -18,9 +18,9 @@ def possible_values(expr: Expr, today: date, known: Callable[[Expr], Sequence[Ex
     expressions = known(expr)
     if expressions:
         return in_order(expressions)
-    value = folded(expr, today)
-    if value is not None:
-        return (NULL,) if value.value is None else (expr,)
+    constant = folded(expr, today)
+    if constant is not None:
+        return (NULL,) if constant.value is None else (expr,)
     match expr:
         case Case():
             parts = [possible_values(value, today, known) for value in expr.values]

@@ -54,7 +54,7 @@ class Opaque:
     node: Any = field(default=None, compare=False, repr=False)
 
     def rebuilt(self, change: Change) -> Opaque:
-        return replace(self, reads=tuple(one.rebuilt(change) for one in self.reads))
+        return replace(self, reads=tuple(read.rebuilt(change) for read in self.reads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,12 @@ class Block:
 
     def expressions(self) -> list[Expr]:
         """All expressions of the block."""
-        found = [output.expr for output in self.outputs]
+        expressions = [output.expr for output in self.outputs]
         for some in (self.where, self.keys, self.having, self.qualify, self.distinct, self.order):
-            found.extend(some or ())
+            expressions.extend(some or ())
         for source in self.sources:
-            found.extend(source.on)
-        return found
+            expressions.extend(source.on)
+        return expressions
 
     def rebuilt(self, change: Change) -> Block:
         """The block with every expression changed, also the joins' conditions."""
@@ -179,7 +179,7 @@ def below(relation: Relation) -> list[Relation]:
     """The relations directly below: sources, members, and subqueries of expressions."""
     if isinstance(relation, Block):
         sources = [source.relation for source in relation.sources]
-        return sources + [one.query for one in nested(relation.expressions())]
+        return sources + [subquery.query for subquery in nested(relation.expressions())]
     if isinstance(relation, Union):
         return list(relation.members)
     return list(relation.reads) if isinstance(relation, Opaque) else []
@@ -187,15 +187,15 @@ def below(relation: Relation) -> list[Relation]:
 
 def tables(relation: Relation) -> list[Table]:
     """Every table that is read in it, in order and with repetitions."""
-    found: list[Table] = []
+    tables: list[Table] = []
     stack = [relation]
     while stack:
-        one = stack.pop()
-        if isinstance(one, Table):
-            found.append(one)
+        current = stack.pop()
+        if isinstance(current, Table):
+            tables.append(current)
         else:
-            stack.extend(reversed(below(one)))
-    return found
+            stack.extend(reversed(below(current)))
+    return tables
 
 
 def is_protected(relation: Relation) -> bool:

@@ -132,18 +132,18 @@ class Renderer:
             node = self.node(expression)
             return exp.Paren(this=node) if brackets and isinstance(node, _BRACKETED) else node
 
-        def written(value: Argument) -> Any:
-            if isinstance(value, Expr):
-                return part(value)
-            if isinstance(value, tuple):
-                return [part(expression) for expression in value]
-            if isinstance(value, TypeName):
-                return exp.DataType.build(value.text, dialect=DIALECT, udt=True)
-            if isinstance(value, Word):
-                return identifier(value.text) if value.is_name else exp.Var(this=value.text)
-            return value
+        def written(argument: Argument) -> Any:
+            if isinstance(argument, Expr):
+                return part(argument)
+            if isinstance(argument, tuple):
+                return [part(expression) for expression in argument]
+            if isinstance(argument, TypeName):
+                return exp.DataType.build(argument.text, dialect=DIALECT, udt=True)
+            if isinstance(argument, Word):
+                return identifier(argument.text) if argument.is_name else exp.Var(this=argument.text)
+            return argument
 
-        return kind(**{name: written(value) for name, value in arguments.items()})
+        return kind(**{name: written(argument) for name, argument in arguments.items()})
 
     def _nested(self, expr: Nested) -> Node:
         query = expr.query
@@ -161,7 +161,7 @@ class Renderer:
 
     def tables(self) -> str:
         """The FROM clause's content."""
-        texts: list[str] = []
+        clauses: list[str] = []
         for source in self.sources:
             relation = source.relation
             if isinstance(relation, Table):
@@ -173,14 +173,14 @@ class Renderer:
             else:
                 node = getattr(relation, "node", None)
                 name = f"({sql(node) if node is not None else 'SELECT 1'})"
-            said = f"{name} AS {self.alias(source.number)}"
-            if not texts:
-                texts.append(said)
+            aliased = f"{name} AS {self.alias(source.number)}"
+            if not clauses:
+                clauses.append(aliased)
             elif source.join == "inner" and not source.on:
-                texts.append(f"CROSS JOIN {said}")
+                clauses.append(f"CROSS JOIN {aliased}")
             else:
-                texts.append(f"{source.join.upper()} JOIN {said} ON {self.all_of(source.on) or 'true'}")
-        return " ".join(texts)
+                clauses.append(f"{source.join.upper()} JOIN {aliased} ON {self.all_of(source.on) or 'true'}")
+        return " ".join(clauses)
 
 
 def identifier(name: str) -> Node:

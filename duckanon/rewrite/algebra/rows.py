@@ -79,10 +79,10 @@ def outer_columns(relation: object) -> Iterator[Column | Star]:
         inner = [*columns_in(relation.expressions())]
         for source in relation.sources:
             inner += outer_columns(source.relation)
-        yield from (one for one in inner if one.source not in own)
+        yield from (column for column in inner if column.source not in own)
     else:
-        for one in getattr(relation, "members", ()) or getattr(relation, "reads", ()):
-            yield from outer_columns(one)
+        for part in getattr(relation, "members", ()) or getattr(relation, "reads", ()):
+            yield from outer_columns(part)
 
 
 def watched(block: Block) -> tuple[TableName, ...]:

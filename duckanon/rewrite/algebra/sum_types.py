@@ -140,18 +140,18 @@ def _of_type(kind: str) -> _Kind:
     return decimal[1] if decimal is not None else _TYPES.get(kind)
 
 
-def _of_literal(text: str) -> _Kind:
+def _of_literal(written: str) -> _Kind:
     """What a number is, as it is written."""
-    if not text.replace(".", "", 1).isdigit():
+    if not written.replace(".", "", 1).isdigit():
         return _FLOAT
-    return len(text.partition(".")[2]) if "." in text else _WHOLE
+    return len(written.partition(".")[2]) if "." in written else _WHOLE
 
 
 def _together(kinds: Iterable[_Kind]) -> _Kind:
     """What values of several kinds are, side by side or added up."""
-    found = set(kinds)
-    if not found or None in found or _DATE in found:
+    different = set(kinds)
+    if not different or None in different or _DATE in different:
         return None
-    if _FLOAT in found:
+    if _FLOAT in different:
         return _FLOAT
-    return max((number for number in found if isinstance(number, int)), default=_WHOLE)
+    return max((number for number in different if isinstance(number, int)), default=_WHOLE)

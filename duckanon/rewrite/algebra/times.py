@@ -70,10 +70,10 @@ def elapsed(last: Scalar, first: Scalar) -> str:
     return f"CASE WHEN {met} THEN {builtin('-', a, b)} END"
 
 
-def _near(*ones: Scalar) -> tuple[str, list[str]]:
+def _near(*scalars: Scalar) -> tuple[str, list[str]]:
     """A condition that moments are not too far apart, and they moved so."""
-    found = [within_years(moment(scalar), *_NEAR) for scalar in ones]
-    return " AND ".join(met for met, _ in found), [moved for _, moved in found]
+    limited = [within_years(moment(scalar), *_NEAR) for scalar in scalars]
+    return " AND ".join(met for met, _ in limited), [moved for _, moved in limited]
 
 
 def part(name: str, interval: str, *, of_age: bool = False) -> Scalar:

@@ -159,7 +159,7 @@ class Scope:
     def expanded(self, table: str | None, without: frozenset[str], replaced: dict[str, Expr]) -> list[Output] | None:
         """The outputs of `*` or `table.*`; None if no source has that alias."""
         outputs: list[Output] = []
-        chosen = [one for one in self.visible if (table is None and not one.semi) or one.alias == table]
+        chosen = [visible for visible in self.visible if (table is None and not visible.semi) or visible.alias == table]
         for visible in chosen:
             skipped = without | (visible.hidden if table is None else frozenset())
             if visible.columns is None:
@@ -216,10 +216,10 @@ def _column(node: Node, scope: Scope) -> Expr:
     return _fields(scope.column(path[0]), path[1:])
 
 
-def _fields(value: Expr, path: list[str]) -> Expr:
+def _fields(expr: Expr, path: list[str]) -> Expr:
     for name in path:
-        value = Field(value, name)
-    return value
+        expr = Field(expr, name)
+    return expr
 
 
 def _case(node: Node, scope: Scope) -> Expr:
@@ -288,8 +288,10 @@ def _arguments(node: Node) -> list[Node]:
     """The arguments of a function in order, with options such as string_agg's separator."""
     nodes: list[Node] = []
     for name in [*node.arg_types, *(name for name in node.args if name not in node.arg_types)]:
-        value = node.args.get(name)
-        nodes += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, ROOT)]
+        argument = node.args.get(name)
+        nodes += [
+            child for child in (argument if isinstance(argument, list) else [argument]) if isinstance(child, ROOT)
+        ]
     return nodes
 
 
@@ -318,7 +320,7 @@ def _window(node: Node, scope: Scope) -> Expr:
     own = name_of(inner) in WINDOWED
     over = Window(
         WindowFunction(name_of(inner), tuple(_operands(inner, scope))) if own else translate(call, scope),
-        frozenset(translate(value, scope) for value in partition),
+        frozenset(translate(key, scope) for key in partition),
         tuple(translate(expression.this, scope) for expression in order.expressions) if order is not None else (),
         sql(spec) if spec is not None else "",
         directions(order.expressions) if order is not None else (),
@@ -332,8 +334,8 @@ def _window(node: Node, scope: Scope) -> Expr:
 
 def directions(terms: Sequence[Node]) -> tuple[Direction, ...]:
     """How the terms of ORDER BY sort; nothing where all do so as SQL has it by itself."""
-    found = tuple(Direction(bool(term.args.get("desc")), bool(term.args.get("nulls_first"))) for term in terms)
-    return found if any(map(any, found)) else ()
+    directions = tuple(Direction(bool(term.args.get("desc")), bool(term.args.get("nulls_first"))) for term in terms)
+    return directions if any(map(any, directions)) else ()
 
 
 def _lambda(node: Node, scope: Scope) -> Expr:
@@ -344,11 +346,11 @@ def _lambda(node: Node, scope: Scope) -> Expr:
     }
     around = node.find_ancestor(exp.Query)
     read = [
-        one
-        for one in nodes_of(node, exp.Column)
-        if not (len(one.parts) == 1 and fold(one.name) in own) and one.find_ancestor(exp.Query) is around
+        column
+        for column in nodes_of(node, exp.Column)
+        if not (len(column.parts) == 1 and fold(column.name) in own) and column.find_ancestor(exp.Query) is around
     ]
-    queries = [one for one in nodes_of(node, exp.Query) if one.find_ancestor(exp.Query) is around]
+    queries = [query for query in nodes_of(node, exp.Query) if query.find_ancestor(exp.Query) is around]
     return Unclear("lambda", scope.fresh(), tuple(translate(query, scope) for query in [*read, *queries]))
 
 
@@ -387,15 +389,16 @@ def _call(node: Node, scope: Scope) -> Expr:
 _WORDS = (exp.Var, exp.Identifier)
 
 
-def _argument(value: Any, scope: Scope) -> Argument:
-    if isinstance(value, exp.DataType):
-        return TypeName(sql(value))
-    if isinstance(value, _WORDS):
-        return Word(value.name, isinstance(value, exp.Identifier))
-    if isinstance(value, ROOT):
-        return translate(value, scope)
-    if isinstance(value, list):
+def _argument(argument: Any, scope: Scope) -> Argument:
+    if isinstance(argument, exp.DataType):
+        return TypeName(sql(argument))
+    if isinstance(argument, _WORDS):
+        return Word(argument.name, isinstance(argument, exp.Identifier))
+    if isinstance(argument, ROOT):
+        return translate(argument, scope)
+    if isinstance(argument, list):
         return tuple(
-            translate(one, scope) if isinstance(one, ROOT) else Constant(str(one), is_text=True) for one in value
+            translate(element, scope) if isinstance(element, ROOT) else Constant(str(element), is_text=True)
+            for element in argument
         )
-    return value if isinstance(value, str | bool | int) else str(value)
+    return argument if isinstance(argument, str | bool | int) else str(argument)

@@ -16,5 +16,5 @@ def directives(form: str) -> set[str]:
 
 def unit_written(form: str) -> str | None:
     """The unit of time of which a format has one text each, different from all others; None for other formats."""
-    asked = directives(form)
-    return next((unit for at, unit in enumerate(_WRITTEN.values(), 1) if asked == set([*_WRITTEN][:at])), None)
+    used = directives(form)
+    return next((unit for at, unit in enumerate(_WRITTEN.values(), 1) if used == set([*_WRITTEN][:at])), None)

@@ -26,8 +26,8 @@ def zone_by_name(name: str) -> str | None:
     """A zone as DuckDB and Python have it, in whatever case it is written; None for one that one of them may lack."""
     if zone_named(name) is UTC:
         return _UTC
-    text = _BY_FOLDED.get(name.lower())
-    return text if text is not None and zone_named(text) is not None else None
+    known_name = _BY_FOLDED.get(name.lower())
+    return known_name if known_name is not None and zone_named(known_name) is not None else None
 
 
 def session_zone(today: date | None) -> str | None:
@@ -99,8 +99,8 @@ def _moved_ends(low: int, high: int, moved: Callable[[datetime], list[datetime]]
 def are_different_moments(zone: str, clocks: range) -> bool:
     """Whether no two times, in microseconds since 1970, are one moment in a zone: a time that is left out is."""
     own = zone_named(zone)
-    found = {(_FIRST + at * _MICRO).replace(tzinfo=own).astimezone(UTC) for at in clocks}
-    return len(found) == len(clocks)
+    moments = {(_FIRST + at * _MICRO).replace(tzinfo=own).astimezone(UTC) for at in clocks}
+    return len(moments) == len(clocks)
 
 
 _AREAS = {
@@ -181,4 +181,4 @@ _AREAS = {
     """,
 }
 NAMES = frozenset(f"{area}/{place}" for area, places in _AREAS.items() for place in places.split())
-_BY_FOLDED = {text.lower(): text for text in NAMES}
+_BY_FOLDED = {name.lower(): name for name in NAMES}

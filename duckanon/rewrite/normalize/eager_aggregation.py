@@ -65,11 +65,16 @@ def _check_names(query: Node, shared: Collection[str]) -> None:
     Aliases of the SELECT and columns of USING are one column, and a nested query may have its own.
     """
     known = {fold(expression.alias) for expression in query.expressions if expression.alias}
-    known |= {fold(one.name) for join in query.args.get("joins") or [] for one in join.args.get("using") or []}
+    known |= {fold(column.name) for join in query.args.get("joins") or [] for column in join.args.get("using") or []}
     inside = {id(node) for source in [*sources(query), *queries_in(query)] for node in nodes_of(source, ROOT)}
-    for one in nodes_of(query, exp.Column):
-        if id(one) not in inside and not one.table and fold(one.name) in shared and fold(one.name) not in known:
-            raise NotFollowed("A column's name is in several of the joined tables: write its table before it.", one)
+    for column in nodes_of(query, exp.Column):
+        if (
+            id(column) not in inside
+            and not column.table
+            and fold(column.name) in shared
+            and fold(column.name) not in known
+        ):
+            raise NotFollowed("A column's name is in several of the joined tables: write its table before it.", column)
 
 
 class SourceColumns:
@@ -97,29 +102,29 @@ class SourceColumns:
         """
         above = arg(self._query, "with")
         apart = [*sources(self._query), *([] if above is None else [above])]
-        inside = {id(node) for value in apart for node in nodes_of(value, ROOT)}
+        inside = {id(node) for part in apart for node in nodes_of(part, ROOT)}
         for call in nodes_of(self._query, exp.Func):
             if id(call) not in inside and name_of(call) in _VOLATILE:
                 raise NotFollowed("Random values beside statistics are not followed: leave them out.", call)
-        found: dict[str, None] = {}
-        for one in nodes_of(self._query, exp.Column, exp.Star):
-            if id(one) in inside:
+        used: dict[str, None] = {}
+        for column in nodes_of(self._query, exp.Column, exp.Star):
+            if id(column) in inside:
                 continue
-            if isinstance(one, exp.Star) or isinstance(one.this, exp.Star):
-                raise NotFollowed("A star is not followed here: write the columns out.", one)
-            name, known = fold(one.name), fold(one.name) in self._columns
+            if isinstance(column, exp.Star) or isinstance(column.this, exp.Star):
+                raise NotFollowed("A star is not followed here: write the columns out.", column)
+            name, known = fold(column.name), fold(column.name) in self._columns
             if name.startswith(_MADE):
                 continue
-            if not known and (name in (fold(self.alias), "rowid") or self.has(one)):
-                raise NotFollowed("Rows are not told apart here: use the columns of the policy.", one)
-            if self.has(one):
-                found[self._columns[fold(one.name)]] = None
-                one.set("db", None)
-                one.set("catalog", None)
+            if not known and (name in (fold(self.alias), "rowid") or self.has(column)):
+                raise NotFollowed("Rows are not told apart here: use the columns of the policy.", column)
+            if self.has(column):
+                used[self._columns[fold(column.name)]] = None
+                column.set("db", None)
+                column.set("catalog", None)
         for join in self._query.args.get("joins") or []:
-            names = [fold(one.name) for one in join.args.get("using") or []]
-            found |= {self._columns[name]: None for name in names if name in self._columns}
-        return list(found)
+            names = [fold(column.name) for column in join.args.get("using") or []]
+            used |= {self._columns[name]: None for name in names if name in self._columns}
+        return list(used)
 
 
 class _Eager:
@@ -128,7 +133,7 @@ class _Eager:
     def __init__(self, query: Node, source: Node, columns: Mapping[str, str], finite: Collection[str]) -> None:
         self._query, self._source, self._finite = query, SourceColumns(query, source, columns), finite
         self._alias = self._source.alias
-        self._told: dict[str, Node] = {}
+        self._shown: dict[str, Node] = {}
         for name in nodes_of(query, exp.Identifier):
             if name.name.lower().startswith(_MADE):
                 raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.", name)
@@ -151,7 +156,7 @@ class _Eager:
                 expression.replace(exp.alias_(copied(expression), default_name(expression), quoted=True, copy=False))
 
     def _aggregates(self) -> Iterator[Node]:
-        parts = [*self._query.expressions, *(self._query.args.get(text) for text in ("having", "qualify", "order"))]
+        parts = [*self._query.expressions, *(self._query.args.get(clause) for clause in ("having", "qualify", "order"))]
         return (aggregate for part in parts if part is not None for aggregate in aggregates_of(part))
 
     def _is_of_source(self, node: Node | None) -> bool:
@@ -160,16 +165,16 @@ class _Eager:
             not nodes_of(node, exp.Query) and all(map(self._source.has, nodes_of(node, exp.Column)))
         )
 
-    def _told_as(self, aggregate: Node, where: Node | None) -> Node:
+    def _inner_column(self, aggregate: Node, where: Node | None) -> Node:
         """The column of the inner query that has an aggregate of the source's rows."""
         if where is not None:
             both = where
             if isinstance(aggregate, exp.Filter):
                 aggregate, both = aggregate.this, exp.and_(where, aggregate.expression.this)
             aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=copied(both)))
-        text = sql(aggregate)
-        name = f"{_MADE}{list(self._told).index(text) if text in self._told else len(self._told)}"
-        self._told[text] = aggregate
+        written = sql(aggregate)
+        name = f"{_MADE}{list(self._shown).index(written) if written in self._shown else len(self._shown)}"
+        self._shown[written] = aggregate
         return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._alias, quoted=True))
 
     # --- aggregates -------------------------------------------------------------------------------------------------
@@ -184,9 +189,9 @@ class _Eager:
         else:
             condition, kept = None, where
         if self._is_of_source(operand):
-            return _sum_of_parts(inner, operand, lambda item: self._told_as(item, condition), kept)
+            return _sum_of_parts(inner, operand, lambda part: self._inner_column(part, condition), kept)
         assert operand is not None
-        count = self._told_as(exp.Count(this=exp.Star()), condition)
+        count = self._inner_column(exp.Count(this=exp.Star()), condition)
         return _weighted(inner, operand, count, kept, self._added(operand, kept))
 
     def _added(self, operand: Node, where: Node | None) -> Node:
@@ -204,8 +209,8 @@ class _Eager:
         if where is not None:
             left_out = exp.Not(this=exp.Coalesce(this=exp.Paren(this=copied(where)), expressions=[exp.false()]))
             added = exp.or_(left_out, added, copy=False)
-        text = exp.DPipe(this=exp.Literal.string(f"{NOT_FINITE} "), expression=exp.cast(copied(of), "VARCHAR"))
-        fails = exp.cast(exp.Paren(this=text), "BOOLEAN")
+        message = exp.DPipe(this=exp.Literal.string(f"{NOT_FINITE} "), expression=exp.cast(copied(of), "VARCHAR"))
+        fails = exp.cast(exp.Paren(this=message), "BOOLEAN")
         return exp.Case(ifs=[exp.If(this=added, true=copied(of)), exp.If(this=fails, true=copied(of))])
 
     # --- conditions ----------------------------------------------------------------------------------------
@@ -216,18 +221,18 @@ class _Eager:
         if where is None:
             return []
         parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
-        mine = [part for part in parts if part.find(exp.Column) is not None and self._is_of_source(part)]
-        rest = [copied(part) for part in parts if not any(part is each for each in mine)]
+        own = [part for part in parts if part.find(exp.Column) is not None and self._is_of_source(part)]
+        rest = [copied(part) for part in parts if not any(part is pushed for pushed in own)]
         self._query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-        return [copied(expression) for expression in mine]
+        return [copied(expression) for expression in own]
 
     def _fill(self, source: Node, keys: list[str], where: list[Node]) -> None:
         """Write the inner query."""
         shown = [exp.column(exp.to_identifier(key, quoted=True), table=self._alias) for key in keys]
         names = [exp.alias_(copied(column), column.name, quoted=True, copy=False) for column in shown]
         counted = [
-            exp.alias_(copied(value), f"{_MADE}{at}", quoted=True, copy=False)
-            for at, value in enumerate(self._told.values())
+            exp.alias_(copied(aggregate), f"{_MADE}{at}", quoted=True, copy=False)
+            for at, aggregate in enumerate(self._shown.values())
         ]
         self.inner.set("expressions", [*names, *counted])
         self.inner.set(FROM, exp.From(this=source))
@@ -246,16 +251,16 @@ def _operand(aggregate: Node) -> Node | None:
     return None if operand is None or isinstance(operand, exp.Star) else operand
 
 
-def _sum_of_parts(aggregate: Node, operand: Node | None, told: Callable[[Node], Node], where: Node | None) -> Node:
+def _sum_of_parts(aggregate: Node, operand: Node | None, column_of: Callable[[Node], Node], where: Node | None) -> Node:
     """An aggregate of the source's own columns: the aggregates of its parts are added up."""
     if isinstance(aggregate, exp.Avg):
         assert operand is not None
         condition = _condition(operand)
         if condition is not None:
-            return _share(condition, told, where)
-        values = _sum(told(exp.Sum(this=copied(operand))), where)
-        return _quotient(values, _sum(told(exp.Count(this=copied(operand))), where))
-    total = _sum(told(copied(aggregate)), where)
+            return _share(condition, column_of, where)
+        summed = _sum(column_of(exp.Sum(this=copied(operand))), where)
+        return _quotient(summed, _sum(column_of(exp.Count(this=copied(operand))), where))
+    total = _sum(column_of(copied(aggregate)), where)
     return _count(total) if isinstance(aggregate, exp.Count) else total
 
 
@@ -266,12 +271,12 @@ def _weighted(aggregate: Node, operand: Node, count: Node, where: Node | None, a
     """
     present = exp.Not(this=exp.Is(this=exp.Paren(this=copied(operand)), expression=exp.Null()))
     if not isinstance(aggregate, exp.Count):
-        values = _sum(exp.Mul(this=exp.Paren(this=copied(added)), expression=copied(count)), where)
+        summed = _sum(exp.Mul(this=exp.Paren(this=copied(added)), expression=copied(count)), where)
         if isinstance(aggregate, exp.Sum):
-            return values
+            return summed
     here: Node = present if where is None else exp.and_(copied(where), present, copy=False)
     total = _sum(count, here)
-    return _count(total) if isinstance(aggregate, exp.Count) else _quotient(values, total)
+    return _count(total) if isinstance(aggregate, exp.Count) else _quotient(summed, total)
 
 
 def _sum(node: Node, where: Node | None) -> Node:
@@ -283,18 +288,18 @@ def _count(total: Node) -> Node:
     return exp.cast(exp.Coalesce(this=total, expressions=[exp.Literal.number(0)]), "BIGINT")
 
 
-def _quotient(values: Node, number: Node) -> Node:
+def _quotient(summed: Node, number: Node) -> Node:
     """A mean; NULL where the noisy number of values is below one."""
-    told = exp.Div(this=values, expression=copied(number))
+    quotient = exp.Div(this=summed, expression=copied(number))
     return exp.Paren(
-        this=exp.Case(ifs=[exp.If(this=exp.GTE(this=number, expression=exp.Literal.number(1)), true=told)])
+        this=exp.Case(ifs=[exp.If(this=exp.GTE(this=number, expression=exp.Literal.number(1)), true=quotient)])
     )
 
 
-def _share(condition: Node, told: Callable[[Node], Node], where: Node | None) -> Node:
+def _share(condition: Node, column_of: Callable[[Node], Node], where: Node | None) -> Node:
     """The share of the rows where a condition holds among those where it holds or not, without NULL."""
     known = exp.or_(copied(condition), exp.not_(copied(condition), copy=False), copy=False)
-    part, whole = (_sum(told(_counted(one)), where) for one in (condition, known))
+    part, whole = (_sum(column_of(_counted(test)), where) for test in (condition, known))
     least = exp.Greatest(this=_quotient(part, whole), expressions=[exp.Literal.number(0)])
     return exp.Least(this=least, expressions=[exp.Literal.number(1)])
 

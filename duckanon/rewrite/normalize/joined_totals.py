@@ -129,7 +129,7 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
     if any(_of(expression, total.number) for expression in extra):
         # A condition that compares records with the total is none of what is counted alone.
         raise _No
-    if any(rebuilt(key, same) != value for key, value in bound.items()):
+    if any(rebuilt(key, same) != replacement for key, replacement in bound.items()):
         raise _No
     partition = frozenset(bound.values())
 
@@ -180,7 +180,7 @@ def _uncorrelated(block: Block, nested: ScalarQuery) -> Block:
             used.add(condition)
     bare = replace(inner, where=inner.where - used)
     same, extra = _same_records(block.sources, block.where, bare)
-    if any(rebuilt(key, same) != value for key, value in bound.items()) or not set(bound.values()) <= set(
+    if any(rebuilt(key, same) != replacement for key, replacement in bound.items()) or not set(bound.values()) <= set(
         block.keys or ()
     ):
         raise _No
@@ -214,14 +214,14 @@ def _same_records(
 
     Raises _No if they do not read the same table, or the total leaves out records that the block has.
     """
-    mine = [source for source in sources if isinstance(source.relation, Table)]
-    theirs = inner.sources[0]
-    if len(sources) != 1 or len(mine) != 1 or mine[0].relation != theirs.relation:
+    tables = [source for source in sources if isinstance(source.relation, Table)]
+    inner_source = inner.sources[0]
+    if len(sources) != 1 or len(tables) != 1 or tables[0].relation != inner_source.relation:
         raise _No
 
     def same(expr: Expr) -> Expr | None:
-        if isinstance(expr, Column) and expr.source == theirs.number:
-            return Column(mine[0].number, expr.name)
+        if isinstance(expr, Column) and expr.source == inner_source.number:
+            return Column(tables[0].number, expr.name)
         return None
 
     conditions = frozenset(rebuilt(condition, same) for condition in inner.where)

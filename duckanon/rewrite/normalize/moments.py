@@ -26,10 +26,10 @@ class _Pairs:
     def _of(self, call: Node) -> Node:
         """An aggregate over the records that have both."""
         conditions = [
-            exp.Not(this=exp.Is(this=exp.Paren(this=value), expression=exp.Null())) for value in (self.y, self.x)
+            exp.Not(this=exp.Is(this=exp.Paren(this=operand), expression=exp.Null())) for operand in (self.y, self.x)
         ]
-        values = [] if self.kept is None else [self.kept.this]
-        return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*values, *conditions)))
+        kept_conditions = [] if self.kept is None else [self.kept.this]
+        return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*kept_conditions, *conditions)))
 
     @property
     def count(self) -> Node:
@@ -60,14 +60,14 @@ class _Pairs:
     def sampled(self) -> Node:
         """The covariance, as an estimate from a sample."""
         less = exp.Paren(this=exp.Sub(this=self.count, expression=_number(1)))
-        found = exp.Div(this=exp.Mul(this=self.together, expression=self.count), expression=less)
-        return _where(exp.GT(this=self.count, expression=_number(1)), found)
+        estimate = exp.Div(this=exp.Mul(this=self.together, expression=self.count), expression=less)
+        return _where(exp.GT(this=self.count, expression=_number(1)), estimate)
 
     @property
     def correlation(self) -> Node:
         spread = exp.Mul(this=self.spread_x, expression=self.spread_y)
-        found = exp.Div(this=self.together, expression=exp.Sqrt(this=copied(spread)))
-        return _where(_is_above(spread), _least(_greatest(found, _number(-1)), _number(1)))
+        coefficient = exp.Div(this=self.together, expression=exp.Sqrt(this=copied(spread)))
+        return _where(_is_above(spread), _least(_greatest(coefficient, _number(-1)), _number(1)))
 
     @property
     def slope(self) -> Node:
@@ -82,8 +82,8 @@ class _Pairs:
         """How much of the spread of y a line explains, from 0 to 1."""
         squared = exp.Mul(this=self.together, expression=self.together)
         spread = exp.Paren(this=exp.Mul(this=self.spread_x, expression=self.spread_y))
-        found = _least(exp.Div(this=squared, expression=spread), _number(1))
-        of_y = exp.If(this=_is_above(self.spread_y), true=found)
+        share = _least(exp.Div(this=squared, expression=spread), _number(1))
+        of_y = exp.If(this=_is_above(self.spread_y), true=share)
         explained = exp.Case(ifs=[of_y], default=_number(1))
         return _where(_is_above(self.spread_x), explained)
 
@@ -129,9 +129,9 @@ def _number(value: int) -> Node:
     return exp.Neg(this=number) if value < 0 else number
 
 
-def _is_above(value: Node) -> Node:
+def _is_above(spread: Node) -> Node:
     """That a spread is above zero: noise may leave none."""
-    return exp.GT(this=copied(value), expression=_number(0))
+    return exp.GT(this=copied(spread), expression=_number(0))
 
 
 def _where(condition: Node, value: Node) -> Node:
