@@ -31,15 +31,15 @@ def filled(query: Node, parameters: Parameters) -> Node:
         raise UnsupportedQuery("The statement has parameters: give their values beside it, or write them out.")
     if not is_given(parameters):
         raise UnsupportedQuery("Values of parameters are a list, for ? and $1, or a dictionary, for $name.")
-    found = copied(query)
-    nodes = nodes_of(found, exp.Placeholder, exp.Parameter)
+    copy = copied(query)
+    nodes = nodes_of(copy, exp.Placeholder, exp.Parameter)
     if len({_name(node) for node in nodes}) < len(parameters):
         raise UnsupportedQuery("There are more values than parameters in the statement: give one for each.")
     for node in nodes:
-        value = _constant(_value(node, parameters))
-        stands_for(value, node)
-        node.replace(value)
-    return found
+        constant = _constant(_value(node, parameters))
+        stands_for(constant, node)
+        node.replace(constant)
+    return copy
 
 
 def is_given(parameters: Any) -> bool:
@@ -84,8 +84,8 @@ def _constant(value: Any) -> Node:
             f"{_LONGEST:,} characters, a date, a time without time zone, a timestamp, a UUID or a time span, or a list "
             "of these."
         )
-    text, kind = typed
-    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=DIALECT))
+    written, kind = typed
+    return exp.Cast(this=exp.Literal.string(written), to=exp.DataType.build(kind, dialect=DIALECT))
 
 
 def _signed(digits: str, *, negative: bool) -> Node:

@@ -71,20 +71,20 @@ def takes_over(node: Node, other: Node) -> None:
         node.meta[_ORIGIN] = other.meta[_ORIGIN]
 
 
-def quote(text: str, node: Node | None, origins: Sequence[Node]) -> str | None:
+def quote(sql: str, node: Node | None, origins: Sequence[Node]) -> str | None:
     """The part of the statement that a node stands for, in backticks; None if none is found.
 
     If a node itself was not written by the analyst, it is the least part around it that was.
     """
-    tokens = _tokens(text)
+    tokens = _tokens(sql)
     while node is not None and tokens:
         written = _as_written(node, origins)
-        found = _found(text, tokens, written)
-        if found is None and isinstance(written, exp.Column):
+        piece = _written_as(sql, tokens, written)
+        if piece is None and isinstance(written, exp.Column):
             # Names of columns are written out with their tables.
-            found = _found(text, tokens, written.this)
-        if found is not None:
-            return in_one_line(found)
+            piece = _written_as(sql, tokens, written.this)
+        if piece is not None:
+            return in_one_line(piece)
         node = node.parent
     return None
 
@@ -98,43 +98,43 @@ def in_one_line(text: str) -> str:
 def _as_written(node: Node, origins: Sequence[Node]) -> Node:
     """A copy of a node in which no name is resolved."""
     copy = copied(origins[node.meta[_ORIGIN]] if _ORIGIN in node.meta else node)
-    for one in _outermost(copy):
-        one.replace(copied(origins[one.meta[_ORIGIN]]))
-    for one in nodes_of(copy, ROOT):
-        if _PLACE in one.meta:
-            one.replace(sqlglot.parse_one(one.meta[_PLACE], read=DIALECT))
+    for descendant in _outermost(copy):
+        descendant.replace(copied(origins[descendant.meta[_ORIGIN]]))
+    for descendant in nodes_of(copy, ROOT):
+        if _PLACE in descendant.meta:
+            descendant.replace(sqlglot.parse_one(descendant.meta[_PLACE], read=DIALECT))
     return copy
 
 
 def _outermost(node: Node) -> list[Node]:
     """The nodes below a node that remember what was written, without those inside of others."""
     nodes: list[Node] = []
-    for value in node.args.values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, ROOT):
-                nodes += [one] if _ORIGIN in one.meta else _outermost(one)
+    for argument in node.args.values():
+        for child in argument if isinstance(argument, list) else [argument]:
+            if isinstance(child, ROOT):
+                nodes += [child] if _ORIGIN in child.meta else _outermost(child)
     return nodes
 
 
 # --- the text ---------------------------------------------------------------------------------------------------------
 
 
-def _found(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> str | None:
+def _written_as(sql: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> str | None:
     """The text of a node: as sqlglot writes it, or else the least piece that it reads as this node."""
-    wanted = [pair for pair, _, _ in _tokens(node.sql(DIALECT, comments=False))]
+    sought = [pair for pair, _, _ in _tokens(node.sql(DIALECT, comments=False))]
     known = [pair for pair, _, _ in tokens]
-    for at in range(len(known) - len(wanted) + 1):
-        if wanted and known[at : at + len(wanted)] == wanted:
-            return text[tokens[at][1] : tokens[at + len(wanted) - 1][2]]
-    return next((piece for piece in _pieces(text, tokens, node) if _parsed(piece, node) == node), None)
+    for at in range(len(known) - len(sought) + 1):
+        if sought and known[at : at + len(sought)] == sought:
+            return sql[tokens[at][1] : tokens[at + len(sought) - 1][2]]
+    return next((piece for piece in _pieces(sql, tokens, node) if _parsed(piece, node) == node), None)
 
 
-def _pieces(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> Iterator[str]:
+def _pieces(sql: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> Iterator[str]:
     """Pieces of the text with the names and literals of a node, the shortest first."""
     needed = Counter(_leaves(node))
     if not needed:
         return
-    found: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     for start in range(len(tokens)):
         missing, left, depth = needed.copy(), needed.total(), 0
         for end in range(start, len(tokens)):
@@ -147,16 +147,16 @@ def _pieces(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) ->
                 missing[name] -= 1
                 left -= 1
             if depth == 0 and left == 0:
-                found.append((end - start, start, end))
+                spans.append((end - start, start, end))
             if missing[name] < 0 and name in needed:
                 break
-    for _, start, end in sorted(found)[:_MOST_TRIED]:
-        yield text[tokens[start][1] : tokens[end][2]]
+    for _, start, end in sorted(spans)[:_MOST_TRIED]:
+        yield sql[tokens[start][1] : tokens[end][2]]
 
 
 def _leaves(node: Node) -> Iterator[str]:
-    for one in nodes_of(node, exp.Identifier, exp.Literal):
-        yield str(one.this).casefold()
+    for leaf in nodes_of(node, exp.Identifier, exp.Literal):
+        yield str(leaf.this).casefold()
 
 
 def _parsed(piece: str, node: Node) -> Node | None:
@@ -175,20 +175,20 @@ def _parsed(piece: str, node: Node) -> Node | None:
 
 
 @lru_cache(8)
-def _tokens(text: str) -> list[tuple[_Token, int, int]]:
+def _tokens(sql: str) -> list[tuple[_Token, int, int]]:
     """The tokens of a text for comparison, with the places where they begin and end; none if it cannot be read."""
     try:
-        tokens = sqlglot.tokenize(text, read=DIALECT)
+        tokens = sqlglot.tokenize(sql, read=DIALECT)
     except _BROKEN:
         return []
-    found: list[tuple[_Token, int, int]] = []
+    compared: list[tuple[_Token, int, int]] = []
     for token in tokens:
-        if found and found[-1][0] == ("PARAMETER", ""):
+        if compared and compared[-1][0] == ("PARAMETER", ""):
             # $1 and $name, like ?, stand for one value.
-            found[-1] = (_PARAMETER, found[-1][1], token.end + 1)
+            compared[-1] = (_PARAMETER, compared[-1][1], token.end + 1)
         else:
-            found.append((_compared(token), token.start, token.end + 1))
-    return found
+            compared.append((_compared(token), token.start, token.end + 1))
+    return compared
 
 
 def _compared(token: object) -> _Token:

@@ -145,11 +145,11 @@ class RuleContext:
         """A reason with the part of the statement that it is about, as it was written."""
         return self.bound.not_answered(node, reason)
 
-    def settle(self, found: Sequence[Finding], node: Node) -> None:
+    def settle(self, about: Sequence[Finding], node: Node) -> None:
         """Replace a node by the answer to findings about one protected table, or note why there is none."""
-        reason = self.releases.answer(self, found, node)
+        reason = self.releases.answer(self, about, node)
         if reason is not None:
-            first = found[0]
+            first = about[0]
             reason = reason if reason.startswith("`") else self.not_answered(node, reason)
             self.reasons += [(first.shown, name, reason) for name in dict.fromkeys((first.table, *first.tables))]
 
@@ -165,8 +165,8 @@ class RuleContext:
 
     def alone(self, part: Node) -> Sequence[Finding]:
         """The findings about a SELECT inside the query, taken by itself; none if one is about a part of it only."""
-        found = self.recognised(part, part)
-        return found if all(one.node is part for one in found) else ()
+        recognised = self.recognised(part, part)
+        return recognised if all(finding.node is part for finding in recognised) else ()
 
     def shown(self, grouped: Grouped, place: Node) -> Block:
         """The keys and aggregates of a SELECT as a block. place: where it stands in the query. Raises NotFollowed."""
@@ -182,14 +182,14 @@ class RuleContext:
 
     def aggregates(self, core: Block) -> Aggregates:
         """The aggregates by keys of a block that shows these. Raises NotFollowed."""
-        found = aggregates(core)
-        if isinstance(found, Unanswered):
-            raise NotFollowed(found.reason, why=found)
-        if isinstance(found, str):
-            raise NotFollowed(found)
-        if found.table not in self.catalog.protected and found.table not in self.derived:
+        recognised = aggregates(core)
+        if isinstance(recognised, Unanswered):
+            raise NotFollowed(recognised.reason, why=recognised)
+        if isinstance(recognised, str):
+            raise NotFollowed(recognised)
+        if recognised.table not in self.catalog.protected and recognised.table not in self.derived:
             raise NotFollowed("The query reads no protected table by itself.")
-        return found
+        return recognised
 
     def grouped(self, query: Node, place: Node) -> Grouped:
         """A SELECT, seen from a place in the query, with its keys and aggregates. Raises NotFollowed."""
@@ -198,7 +198,7 @@ class RuleContext:
     def _is_apart(self, part: Node) -> bool:
         """Whether a subquery reads open tables and answers alone, and no column of the queries around it."""
         read = nodes_of(part, exp.Table)
-        are_open = all(one.args.get("db") and named(one) not in self.catalog.protected for one in read)
+        are_open = all(table.args.get("db") and named(table) not in self.catalog.protected for table in read)
         return are_open and all(self.outer_column(node) is None for node in nodes_of(part, exp.Select))
 
     def outer_column(self, part: Node) -> Node | None:
@@ -241,10 +241,13 @@ class RuleContext:
         place: where it stands, whose common table expressions it sees.
         """
         if id(query) not in self._findings:
-            self._findings[id(query)] = query, self._resolved(lambda resolver: self._found(resolver, query, place), ())
+            self._findings[id(query)] = (
+                query,
+                self._resolved(lambda resolver: self._findings_of(resolver, query, place), ()),
+            )
         return self._findings[id(query)][1]
 
-    def _found(self, resolver: Resolver, query: Node, place: Node) -> Sequence[Finding]:
+    def _findings_of(self, resolver: Resolver, query: Node, place: Node) -> Sequence[Finding]:
         try:
             return findings(resolver.alone(query, place))
         except (TooComplex, RecursionError):
@@ -300,7 +303,7 @@ class RuleContext:
         self.put(node, exp.Subquery(this=by) if united else by)
         self.bound.query = pruned(self.bound.query)
         read = {id(node) for node in nodes_of(self.bound.query, exp.Table)}
-        self.reads = [(name, value) for name, value in self.reads if id(value) in read]
+        self.reads = [(name, reader) for name, reader in self.reads if id(reader) in read]
 
     def policy(self, name: TableName) -> Policy:
         return self.protected(name).policy
@@ -389,9 +392,9 @@ def pruned(query: Node) -> Node:
         idle = [node for node in nodes_of(query, exp.CTE) if fold(node.alias) not in read]
         if not idle:
             return query
-        for one in idle:
-            holder = one.parent
-            rest = [other for other in holder.expressions if other is not one]
+        for cte in idle:
+            holder = cte.parent
+            rest = [other for other in holder.expressions if other is not cte]
             if rest:
                 holder.set("expressions", rest)
             else:

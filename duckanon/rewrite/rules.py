@@ -48,8 +48,8 @@ def _narrow(context: RuleContext, node: Node) -> None:
     for part in ("alias", "joins"):
         whole.set(part, None)
     labels = [exp.Literal.string(label) for label in metadata.labels(context.catalog)]
-    seen = exp.In(this=exp.column("tbl"), expressions=labels or [exp.Null()])
-    holder = exp.Subquery(this=exp.select("*").from_(whole).where(seen))
+    of_visible = exp.In(this=exp.column("tbl"), expressions=labels or [exp.Null()])
+    holder = exp.Subquery(this=exp.select("*").from_(whole).where(of_visible))
     holder.set("alias", alias or exp.TableAlias(this=exp.to_identifier("privacy_ledger")))
     holder.set("joins", joins)
     node.replace(holder)
@@ -111,9 +111,9 @@ def inner_parts(context: RuleContext) -> None:
     for part in context.parts():
         if _is_compared_with_records(context, part) or _is_joined_with_records(context, part):
             continue
-        found = [one for one in context.alone(part) if one.table in context.catalog.protected]
-        if found:
-            context.releases.answer(context, found, part)
+        about = [finding for finding in context.alone(part) if finding.table in context.catalog.protected]
+        if about:
+            context.releases.answer(context, about, part)
 
 
 def _is_compared_with_records(context: RuleContext, part: Node) -> bool:
@@ -143,19 +143,19 @@ def _is_joined_with_records(context: RuleContext, part: Node) -> bool:
     ]
     return any(
         query is not None
-        and any(id(other) in read for other in sources(query) if other is not value)
+        and any(id(other) in read for other in sources(query) if other is not place)
         and numbers & {fold(column.name) for column in _compared(query)}
-        for value, query in around
+        for place, query in around
     )
 
 
 def _compared(query: Node) -> Iterator[Node]:
     """The columns in what a SELECT asks of each row that it joins: its conditions, and what its aggregates are of."""
-    asked = [query.args.get("where"), *(one.args.get("on") for one in query.args.get("joins") or [])]
-    asked += [each for expression in query.expressions for each in aggregates_of(expression)]
-    for one in asked:
-        if one is not None:
-            yield from nodes_of(one, exp.Column)
+    clauses = [query.args.get("where"), *(join.args.get("on") for join in query.args.get("joins") or [])]
+    clauses += [aggregate for expression in query.expressions for aggregate in aggregates_of(expression)]
+    for clause in clauses:
+        if clause is not None:
+            yield from nodes_of(clause, exp.Column)
 
 
 def parts_of_queries(context: RuleContext) -> None:
@@ -169,9 +169,9 @@ def parts_of_queries(context: RuleContext) -> None:
         for day in nodes_of(around, exp.CurrentDate):
             day.replace(exp.cast(exp.Literal.string(context.today.isoformat()), "DATE"))
         take_back = context.tried(part, around)
-        found = [one for one in context.alone(core) if one.table in context.catalog.protected]
-        sizes = len(found) == 1 and isinstance(found[0], GroupSizes)
-        answered = sizes and context.releases.answer(context, found, core) is None
+        about = [finding for finding in context.alone(core) if finding.table in context.catalog.protected]
+        sizes = len(about) == 1 and isinstance(about[0], GroupSizes)
+        answered = sizes and context.releases.answer(context, about, core) is None
         if not answered and not context.releases.follows(context, core):
             take_back()
 
@@ -196,7 +196,7 @@ def aggregate_queries(context: RuleContext) -> None:
 
 def _is_asked(query: Node) -> bool:
     """Whether a SELECT itself groups, or computes an aggregate or a window anywhere."""
-    rest = [part for part in (query.args.get(text) for text in ("having", "qualify", "order")) if part is not None]
+    rest = [part for part in (query.args.get(clause) for clause in ("having", "qualify", "order")) if part is not None]
     computed = any(True for part in rest for _ in aggregates_of(part))
     return aggregates_itself(query) or computed or bool(nodes_of(query, exp.Window))
 
@@ -324,8 +324,8 @@ def _others(context: RuleContext, part: Node, place: int) -> dict[str, bool]:
     With each, whether its type is known to have finite numbers alone. What is on the right of a SEMI or ANTI JOIN is
     seen in its condition alone.
     """
-    hidden = {id(one.this) for one in part.args.get("joins") or [] if one.args.get("kind") in ("SEMI", "ANTI")}
-    found: dict[str, bool] = {}
+    hidden = {id(join.this) for join in part.args.get("joins") or [] if join.args.get("kind") in ("SEMI", "ANTI")}
+    finite_names: dict[str, bool] = {}
     for at, source in enumerate(sources(part)):
         if at != place and id(source) not in hidden:
             shown: dict[str, bool] = {}
@@ -337,8 +337,8 @@ def _others(context: RuleContext, part: Node, place: int) -> dict[str, bool]:
             elif isinstance(source.this, exp.Select):
                 shown = {fold(expression.alias_or_name): False for expression in source.this.expressions}
             # Two sources may have a column of one name.
-            found |= {name: finite and found.get(name, True) for name, finite in shown.items()}
-    return found
+            finite_names |= {name: finite and finite_names.get(name, True) for name, finite in shown.items()}
+    return finite_names
 
 
 def listed_values(context: RuleContext) -> None:
@@ -351,7 +351,7 @@ def listed_values(context: RuleContext) -> None:
         if len(reads) == 1 and _is_read_as_rows(context, query) and _shows_values(query):
             ((name, node),) = reads
             reader = next(
-                (value for value in (query, *map(_projection, sources(query))) if _is_source(value, node)), None
+                (reading for reading in (query, *map(_projection, sources(query))) if _is_source(reading, node)), None
             )
             if reader is not None:
                 try:
@@ -386,7 +386,11 @@ def _projection(source: Node) -> Node | None:
     plain = isinstance(query, exp.Select) and all(
         isinstance(expression.unalias(), exp.Column) for expression in query.expressions
     )
-    return query if plain and {text for text, _ in given(query)} <= {"expressions", "from", "from_", "where"} else None
+    return (
+        query
+        if plain and {argument for argument, _ in given(query)} <= {"expressions", "from", "from_", "where"}
+        else None
+    )
 
 
 def _shows_values(query: Node) -> bool:
@@ -398,25 +402,27 @@ def _shows_values(query: Node) -> bool:
     if not once or nodes_of(query, exp.Window):
         return False
     if any(
-        queries_in(value) for name, value in given(query) if name not in ("from", "from_") and isinstance(value, ROOT)
+        queries_in(argument)
+        for name, argument in given(query)
+        if name not in ("from", "from_") and isinstance(argument, ROOT)
     ):
         return False
-    parts = [*query.expressions, *(query.args.get(text) for text in ("having", "order"))]
+    parts = [*query.expressions, *(query.args.get(clause) for clause in ("having", "order"))]
     return not any(True for part in parts if part is not None for _ in aggregates_of(part))
 
 
 def record_reads(context: RuleContext) -> None:
     """Refuse reads of a protected table's records, with a published k-anonymous table or what else may be asked."""
-    for found in context.found(RecordReads):
-        if any(name == found.table for name, _ in context.reads):
+    for finding in context.found(RecordReads):
+        if any(name == finding.table for name, _ in context.reads):
             # The table of `persons AS p(a)` is no part of the text by itself.
-            part = _part_that_shows(context, found.node or context.bound.query)
+            part = _part_that_shows(context, finding.node or context.bound.query)
             typos = [fold(node.name) for node in nodes_of(part, exp.Anonymous) if is_like_an_aggregate(fold(node.name))]
-            protected = f"Records of {context.label(found.table)} are protected."
+            protected = f"Records of {context.label(finding.table)} are protected."
             plain = context.not_answered(part, not_called(typos[0]) if typos else protected)
-            said = (why for kind, table, why in context.reasons if table == found.table and kind == Aggregates.shown)
-            offers = context.releases.offers(context, found.table, found.shown)
-            context.refuse(found.shown, found.table, f"{next(said, plain)} {offers}")
+            said = (why for kind, table, why in context.reasons if table == finding.table and kind == Aggregates.shown)
+            offers = context.releases.offers(context, finding.table, finding.shown)
+            context.refuse(finding.shown, finding.table, f"{next(said, plain)} {offers}")
 
 
 def _part_that_shows(context: RuleContext, node: Node) -> Node:
@@ -427,7 +433,7 @@ def _part_that_shows(context: RuleContext, node: Node) -> Node:
             alone.set(clause, None)
         alone.set("expressions", [copied(expression)])
         reads = context.recognised(alone, node)
-        if any(isinstance(found, RecordReads) and found.columns for found in reads):
+        if any(isinstance(finding, RecordReads) and finding.columns for finding in reads):
             return expression.unalias()
     return node
 
@@ -435,8 +441,8 @@ def _part_that_shows(context: RuleContext, node: Node) -> Node:
 def anything_else(context: RuleContext) -> None:
     """Refuse the statement if anything of it is still open, with the nearest release."""
     for call in context.calls:
-        said = f"{call.function} cannot be called here: ask the steward."
-        context.refuse(f"call of {call.function}", None, context.not_answered(call.node, said))
+        sentence = f"{call.function} cannot be called here: ask the steward."
+        context.refuse(f"call of {call.function}", None, context.not_answered(call.node, sentence))
     for name, node in context.reads:
         reasons = [(kind, reason) for kind, table, reason in context.reasons if table == name]
         kind, reason = _shortest(reasons) if reasons else ("other use", _unknown(context, name, node))
@@ -450,7 +456,7 @@ def _shortest(reasons: Sequence[tuple[str, str]]) -> tuple[str, str]:
     """
     of_parts = (reason for reason in reasons if reason[1].startswith("`"))
     kind, reason = next(of_parts, reasons[0]) if reasons[0][0] == Conditional.shown else reasons[0]
-    same = [text for _, text in reasons if text.rpartition("` ")[2] == reason.rpartition("` ")[2]]
+    same = [sentence for _, sentence in reasons if sentence.rpartition("` ")[2] == reason.rpartition("` ")[2]]
     return kind, min(same, key=len)
 
 
@@ -465,8 +471,8 @@ def _unknown(context: RuleContext, name: TableName, read: Node) -> str:
             f"It tells whether {context.label(name)} has a certain record: count the records, which has an answer with "
             "noise, and compare that.",
         )
-    said = f"{context.label(name)} is protected, and this query is none of those that can be released."
-    return context.not_answered(query, said)
+    sentence = f"{context.label(name)} is protected, and this query is none of those that can be released."
+    return context.not_answered(query, sentence)
 
 
 RULES: tuple[Rule, ...] = (

@@ -24,35 +24,35 @@ _NOWHERE = 2**64 - 1
 _LONGEST = 60
 
 
-def difference(text: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+def difference(text: str, tree: Mapping[str, Any], other_tree: Mapping[str, Any]) -> str | None:
     """The first part of a text that another text gives another meaning; None if both mean the same.
 
     one: DuckDB's tree of the text (of `json_serialize_sql`). other: of the other text. The whole text is different
     where DuckDB takes one of them for no query.
     """
-    if one.get("error") or other.get("error"):
+    if tree.get("error") or other_tree.get("error"):
         return text
     written = text.encode()
     whole = 0, len(written)
-    pair = _different(one["statements"], other["statements"], whole)
+    pair = _different(tree["statements"], other_tree["statements"], whole)
     return None if pair is None else written[pair[0] : pair[0] + pair[1]].decode(errors="ignore").strip()
 
 
-def _different(one: Any, other: Any, at: tuple[int, int]) -> tuple[int, int] | None:
+def _different(node: Any, other_node: Any, at: tuple[int, int]) -> tuple[int, int] | None:
     """The place of the first difference between two trees. at: the place of the part around them."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        at = _place(one, at)
-        one, other = _plain(one), _plain(other)
-        if one.keys() != other.keys():
+    if isinstance(node, dict) and isinstance(other_node, dict):
+        at = _place(node, at)
+        node, other_node = _plain(node), _plain(other_node)
+        if node.keys() != other_node.keys():
             return at
-        parts = [(one[key], other[key]) for key in one]
-    elif isinstance(one, list) and isinstance(other, list):
-        if len(one) != len(other):
+        parts = [(node[key], other_node[key]) for key in node]
+    elif isinstance(node, list) and isinstance(other_node, list):
+        if len(node) != len(other_node):
             return at
-        parts = list(zip(one, other, strict=True))
+        parts = list(zip(node, other_node, strict=True))
     else:
-        return None if one == other else at
-    return next((pair for mine, theirs in parts if (pair := _different(mine, theirs, at)) is not None), None)
+        return None if node == other_node else at
+    return next((pair for part, other_part in parts if (pair := _different(part, other_part, at)) is not None), None)
 
 
 def _place(node: Mapping[str, Any], at: tuple[int, int]) -> tuple[int, int]:
@@ -64,39 +64,41 @@ def _place(node: Mapping[str, Any], at: tuple[int, int]) -> tuple[int, int]:
 
 def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
     """A node without positions, with one spelling for what has several."""
-    found = {
-        key: _unsigned(value) if key in _OPERANDS else value for key, value in node.items() if key not in _SPELLING
+    plain = {
+        key: _unsigned(entry) if key in _OPERANDS else entry for key, entry in node.items() if key not in _SPELLING
     }
-    if found.get("null_order") == "NULLS LAST":
-        found["null_order"] = "ORDER_DEFAULT"
-    rewrite = _BY_CLASS.get(str(found.get("class")))
-    return found if rewrite is None else rewrite(found)
+    if plain.get("null_order") == "NULLS LAST":
+        plain["null_order"] = "ORDER_DEFAULT"
+    rewrite = _BY_CLASS.get(str(plain.get("class")))
+    return plain if rewrite is None else rewrite(plain)
 
 
 def _unsigned(operand: Any) -> Any:
     """An operand, or several, without a plus before a number: to DuckDB that is a call of the function +."""
     if isinstance(operand, list):
-        return [_unsigned(value) for value in operand]
+        return [_unsigned(one_of_several) for one_of_several in operand]
     if not isinstance(operand, dict) or operand.get("function_name") != "+":
         return operand
-    values = [one.get("expression", one) for one in operand.get("arguments") or operand.get("children") or []]
-    literal = values[0].get("literal") if len(values) == 1 and values[0].get("class") == "CONSTANT" else None
+    operands = [
+        argument.get("expression", argument) for argument in operand.get("arguments") or operand.get("children") or []
+    ]
+    literal = operands[0].get("literal") if len(operands) == 1 and operands[0].get("class") == "CONSTANT" else None
     is_number = isinstance(literal, dict) and literal.get("kind") != "STRING"
-    return {**values[0], "alias": operand.get("alias", "")} if is_number else operand
+    return {**operands[0], "alias": operand.get("alias", "")} if is_number else operand
 
 
 def _function(node: dict[str, Any]) -> dict[str, Any]:
     name = str(node.get("function_name")).lower()
     if name == "list_value" and node.get("schema") in ("", "main") and not node.get("filter"):
-        parts = node.get("children", [one.get("expression") for one in node.get("arguments") or []])
+        parts = node.get("children", [argument.get("expression") for argument in node.get("arguments") or []])
         return {"class": "FUNCTION", _LIST: node.get("alias", ""), "children": parts}
-    values = node.get("arguments")
-    if isinstance(values, list):
-        values = [
-            {**value, "expression": _unsigned(value["expression"])} if "expression" in value else value
-            for value in values
+    arguments = node.get("arguments")
+    if isinstance(arguments, list):
+        arguments = [
+            {**argument, "expression": _unsigned(argument["expression"])} if "expression" in argument else argument
+            for argument in arguments
         ]
-        node = {**node, "arguments": values}
+        node = {**node, "arguments": arguments}
     return {**node, "function_name": _ONE_NAME.get(name, name)}
 
 
@@ -106,7 +108,7 @@ def _type(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _column(node: dict[str, Any]) -> dict[str, Any]:
-    names = [str(value) for value in node.get("column_names") or []]
+    names = [str(name) for name in node.get("column_names") or []]
     is_value = len(names) == 1 and names[0].lower() in _VALUES
     return {**node, "column_names": [names[0].lower()]} if is_value else node
 
@@ -115,8 +117,8 @@ def _constant(node: dict[str, Any]) -> dict[str, Any]:
     literal = node.get("literal")
     if not isinstance(literal, dict) or literal.get("kind") == "STRING":
         return node
-    text = str(literal.get("text", "")).replace("_", "")
-    return {**node, "literal": {**literal, "text": f"0{text}" if text.startswith(".") else text}}
+    digits = str(literal.get("text", "")).replace("_", "")
+    return {**node, "literal": {**literal, "text": f"0{digits}" if digits.startswith(".") else digits}}
 
 
 def _operator(node: dict[str, Any]) -> dict[str, Any]:

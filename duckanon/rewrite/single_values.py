@@ -19,16 +19,16 @@ from duckanon.rewrite.normalize.grouped import aggregates_itself
 _FOR_ROWS = (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, exp.In, exp.Exists, exp.Any, exp.All)
 
 
-def looks_up_values(text: str, answers: Collection[TableName]) -> bool:
+def looks_up_values(sql: str, answers: Collection[TableName]) -> bool:
     """Whether a query has subqueries for one value that may have several rows, all of them of what may be seen.
 
     answers: the tables whose numbers nobody knows yet. Of a subquery that reads these, the numbers say how many rows
     it has.
     """
-    query = sqlglot.parse_one(text, read=DIALECT)
+    query = sqlglot.parse_one(sql, read=DIALECT)
     several = [node for node in nodes_of(query, exp.Subquery) if _is_value(node) and not _has_one_row(node.this)]
     unknown = _reading(query, answers)
-    return bool(several) and not any(_reads(value, answers, unknown) for value in several)
+    return bool(several) and not any(_reads(subquery, answers, unknown) for subquery in several)
 
 
 def _is_value(subquery: Node) -> bool:
@@ -48,11 +48,11 @@ def _has_one_row(query: Node) -> bool:
 
 def _reading(query: Node, answers: Collection[TableName]) -> set[str]:
     """The folded names in WITH of what reads the answers, directly or not."""
-    texts: set[str] = set()
+    names: set[str] = set()
     ctes = nodes_of(query, exp.CTE)
-    while new := {fold(cte.alias) for cte in ctes if _reads(cte.this, answers, texts)} - texts:
-        texts |= new
-    return texts
+    while new := {fold(cte.alias) for cte in ctes if _reads(cte.this, answers, names)} - names:
+        names |= new
+    return names
 
 
 def _reads(part: Node, answers: Collection[TableName], unknown: Collection[str]) -> bool:

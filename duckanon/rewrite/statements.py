@@ -29,12 +29,12 @@ class Statement:
 
         Case is ignored. If the name is not used, it is the statement's first line.
         """
-        lines = [line for text, line in self.words if text.lower() == word.lower()]
+        lines = [line for used, line in self.words if used.lower() == word.lower()]
         return lines[min(nth, len(lines) - 1)] if lines else self.line
 
     def mentions(self, word: str) -> bool:
         """Whether a name or a text in it contains the word."""
-        return any(word.lower() in text.lower() for text, _ in self.words)
+        return any(word.lower() in used.lower() for used, _ in self.words)
 
 
 def statements(text: str) -> Iterator[Statement]:
@@ -62,14 +62,14 @@ def _statement(text: str, tokens: list[Any], dialect: Dialect) -> Statement:
     for token in tokens:
         line, at = line + text.count("\n", at, token.start), token.start
         words.append((token.text, line))
-    said = text[start:end]
+    written = text[start:end]
     with _quiet():
         try:
             parsed = dialect.parser().parse(tokens, text)
             tree = parsed[0] if len(parsed) == 1 else None
         except (SqlglotError, RecursionError):
             tree = None
-    return Statement(said, first, tree, tuple(words))
+    return Statement(written, first, tree, tuple(words))
 
 
 @contextmanager

@@ -98,19 +98,19 @@ def _entries(node: Any) -> Iterable[dict[str, Any]]:
     """The entries of all CTEs in the tree."""
     stack = [node]
     while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            ctes = one.get("cte_map")
+        part = stack.pop()
+        if isinstance(part, dict):
+            ctes = part.get("cte_map")
             yield from ctes.get("map", []) if isinstance(ctes, dict) else []
-            stack.extend(one.values())
-        elif isinstance(one, list):
-            stack.extend(one)
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            stack.extend(part)
 
 
 def _bare(node: Any) -> Any:
     if isinstance(node, dict):
-        return {key: _bare(value) for key, value in node.items() if key not in _PLACES}
-    return [_bare(value) for value in node] if isinstance(node, list) else node
+        return {key: _bare(part) for key, part in node.items() if key not in _PLACES}
+    return [_bare(part) for part in node] if isinstance(node, list) else node
 
 
 def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool:
@@ -179,11 +179,11 @@ def _source(node: dict[str, Any], allowed: Allowed) -> bool:
 def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) -> None:
     name = fold(str(node.get("function_name")))
     if name in allowed.macros:
-        said = (
+        sentence = (
             f"In this database {name[:40]} is a macro that somebody wrote, so what it does is not known here: ask the "
             "steward to drop or rename it."
         )
-        raise of_part(PolicyRefusal(said), name)
+        raise of_part(PolicyRefusal(sentence), name)
     if name in _ENDS:
         raise of_part(
             UnsupportedQuery("low and high are of counts, sums, means and shares, where these are computed."), name
@@ -201,26 +201,26 @@ def _column(node: dict[str, Any], allowed: Allowed) -> None:
     names = node.get("column_names") or []
     if len(names) == 1 and fold(str(names[0])) in _VALUES and allowed.macros & _BEHIND:
         called = fold(str(names[0]))
-        said = (
+        sentence = (
             f"In this database a macro has the name of a built-in function, so what {called} does is not known here: "
             "ask the steward to drop or rename it."
         )
-        raise of_part(PolicyRefusal(said), called)
+        raise of_part(PolicyRefusal(sentence), called)
 
 
 def _cast(kind: Any) -> None:
     """Check the types in a cast, in DuckDB 1.4's form."""
     stack = [kind]
     while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            if one.get("id") == "USER":
-                _named_type(one["type_info"])
-            elif "id" in one and one["id"] not in _CASTS:
-                raise of_part(UnsupportedQuery(_OWN_TYPE), fold(str(one["id"])))
-            stack.extend(one.values())
-        elif isinstance(one, list):
-            stack.extend(one)
+        part = stack.pop()
+        if isinstance(part, dict):
+            if part.get("id") == "USER":
+                _named_type(part["type_info"])
+            elif "id" in part and part["id"] not in _CASTS:
+                raise of_part(UnsupportedQuery(_OWN_TYPE), fold(str(part["id"])))
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            stack.extend(part)
 
 
 def _named_type(info: dict[str, Any]) -> None:

@@ -59,12 +59,14 @@ def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | 
         outputs += [Output(alias or f"using {at}", call) for at, (alias, call) in enumerate(calls)]
         return Block((source,), tuple(outputs), keys=tuple(keys), spread=True, node=pivot)
     for values in product(*(values or [] for _, values in axes)):
-        label = "_".join(value.alias_or_name if not isinstance(value, exp.Literal) else value.this for value in values)
+        label = "_".join(
+            listed.alias_or_name if not isinstance(listed, exp.Literal) else listed.this for listed in values
+        )
         where = frozenset(
-            Comparison("=", axis, translate(value, scope)) for (axis, _), value in zip(axes, values, strict=True)
+            Comparison("=", axis, translate(listed, scope)) for (axis, _), listed in zip(axes, values, strict=True)
         )
         for alias, call in calls:
             assert isinstance(call, Aggregate)
-            text = f"{label}_{alias}" if alias else label if len(calls) == 1 else f"{label}_{len(outputs)}"
-            outputs.append(Output(text, replace(call, where=call.where | where)))
+            name = f"{label}_{alias}" if alias else label if len(calls) == 1 else f"{label}_{len(outputs)}"
+            outputs.append(Output(name, replace(call, where=call.where | where)))
     return Block((source,), tuple(outputs), keys=tuple(keys), node=pivot)

@@ -41,7 +41,7 @@ def as_duckdb(query: Node, macros: Collection[str]) -> None:
 
     Raises UnsupportedQuery for a text or a format of a date that is not read.
     """
-    for node in [each for each in nodes_of(query, exp.Cast) if _is_plain_text(each)]:
+    for node in [cast for cast in nodes_of(query, exp.Cast) if _is_plain_text(cast)]:
         _without_cast(node, macros)
     for node in nodes_of(query, *CONSTANTS):
         if isinstance(node, exp.Cast):
@@ -61,9 +61,9 @@ def _is_plain_text(cast: Node) -> bool:
 
 def _without_cast(cast: Node, macros: Collection[str]) -> None:
     """Write the unit or the format of a function of dates without its cast to a text, in place."""
-    call, text = cast.parent, str(cast.this.this)
-    if isinstance(call, exp.TimestampTrunc | exp.DateTrunc) and cast.arg_key == "unit" and text.isalpha():
-        cast.replace(exp.Var(this=text.upper()))
+    call, written = cast.parent, str(cast.this.this)
+    if isinstance(call, exp.TimestampTrunc | exp.DateTrunc) and cast.arg_key == "unit" and written.isalpha():
+        cast.replace(exp.Var(this=written.upper()))
     elif isinstance(call, exp.Anonymous) and fold(call.name) in _WITH_TEXTS and fold(call.name) not in macros:
         cast.replace(cast.this)
 
@@ -73,18 +73,20 @@ _WITH_TEXTS = frozenset(
 )
 
 
-def _texts(call: Node, places: slice) -> list[str] | None:
+def _constant_texts(call: Node, places: slice) -> list[str] | None:
     """The constant texts among the two arguments of a call; None where there are others."""
     expression = call.expressions[places]
-    is_plain = len(call.expressions) == 2 and all(isinstance(one, exp.Literal) and one.is_string for one in expression)
-    return [str(one.this) for one in expression] if is_plain else None
+    is_plain = len(call.expressions) == 2 and all(
+        isinstance(argument, exp.Literal) and argument.is_string for argument in expression
+    )
+    return [str(argument.this) for argument in expression] if is_plain else None
 
 
 def _moment(call: Node) -> datetime:
-    texts = _texts(call, slice(2))
+    date_and_format = _constant_texts(call, slice(2))
     try:
-        if texts is not None:
-            return read(texts[0], texts[1])
+        if date_and_format is not None:
+            return read(date_and_format[0], date_and_format[1])
     except NotOfFormat:
         pass
     raise of_part(
@@ -108,15 +110,15 @@ def _to_timestamp(call: Node) -> Node | None:
 
 
 def _to_char(call: Node) -> Node:
-    texts = _texts(call, slice(1, 2))
+    formats = _constant_texts(call, slice(1, 2))
     try:
-        if texts is not None:
-            form = exp.Literal.string(as_strftime(texts[0]))
+        if formats is not None:
+            form = exp.Literal.string(as_strftime(formats[0]))
             return exp.Anonymous(this="strftime", expressions=[call.expressions[0].copy(), form])
     except NotOfFormat:
         pass
-    said = f"to_char takes a date or a time, and a constant format of {PATTERNS}: for others see DuckDB's strftime."
-    raise of_part(UnsupportedQuery(said), call)
+    sentence = f"to_char takes a date or a time, and a constant format of {PATTERNS}: for others see DuckDB's strftime."
+    raise of_part(UnsupportedQuery(sentence), call)
 
 
 _WRITTEN: Mapping[str, Callable[[Node], Node | None]] = {
@@ -132,14 +134,14 @@ def _cast(cast: Node) -> Node | None:
         return type(cast)(this=cast.this.copy(), to=_type("JSON"))
     if not isinstance(cast.this, exp.Literal) or not cast.this.is_string:
         return None
-    text, kind = str(cast.this.this), cast.to
+    quoted, kind = str(cast.this.this), cast.to
     if kind.this in (exp.DataType.Type.ARRAY, exp.DataType.Type.LIST):
-        items = items_of(text)
+        items = items_of(quoted)
         if items is None:
             return None
         listed = [exp.Null() if item is None else exp.Literal.string(item) for item in items]
         return exp.Cast(this=exp.Array(expressions=listed), to=kind.copy())
-    match = _DAY_IN_ZONE.fullmatch(text)
+    match = _DAY_IN_ZONE.fullmatch(quoted)
     shown = str(kind.sql("duckdb"))
     if match is None or shown not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
         return None

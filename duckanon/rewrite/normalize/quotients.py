@@ -65,8 +65,8 @@ def quotient(node: exp.Div, aggregates: Sequence[Node]) -> Quotient | None:
     above, below = _part(node.this, aggregates), _part(node.expression, aggregates)
     if above is None or below is None or below.factor <= 0:
         return None
-    found = Quotient(above, below)
-    return found if found.is_nested else None
+    pair = Quotient(above, below)
+    return pair if pair.is_nested else None
 
 
 def _part(node: Node, aggregates: Sequence[Node]) -> Part | None:
@@ -77,7 +77,7 @@ def _part(node: Node, aggregates: Sequence[Node]) -> Part | None:
     if isinstance(node, exp.Window):
         summed = node.this
         plain = isinstance(summed, exp.Sum) and summed.this in aggregates
-        if not plain or any(node.args.get(text) for text in ("spec", "alias", "first", "exclude")):
+        if not plain or any(node.args.get(clause) for clause in ("spec", "alias", "first", "exclude")):
             return None
         return Part(summed.this, Fraction(1), node)
     if isinstance(node, exp.Nullif) and number(node.expression) == 0:
@@ -85,8 +85,8 @@ def _part(node: Node, aggregates: Sequence[Node]) -> Part | None:
     if isinstance(node, exp.Cast | exp.TryCast) and _is_wide(node):
         return _part(node.this, aggregates)
     if isinstance(node, exp.Mul):
-        for value, other in ((node.this, node.expression), (node.expression, node.this)):
-            factor, part = number(value), _part(other, aggregates)
+        for constant, other in ((node.this, node.expression), (node.expression, node.this)):
+            factor, part = number(constant), _part(other, aggregates)
             if factor and part is not None:
                 return Part(part.aggregate, part.factor * factor, part.window)
     return None
@@ -102,8 +102,8 @@ def number(node: Node) -> Fraction | None:
     """The value of a constant number; None for another expression."""
     node = node.unnest()
     if isinstance(node, exp.Neg):
-        found = number(node.this)
-        return None if found is None else -found
+        positive = number(node.this)
+        return None if positive is None else -positive
     if isinstance(node, exp.Cast | exp.TryCast):
         return number(node.this) if _is_wide(node) else None
     if isinstance(node, exp.Literal) and not node.is_string:
@@ -157,14 +157,14 @@ def guarded(node: Node) -> Node | None:
     if not isinstance(node, exp.Case) or node.this is not None or len(node.args["ifs"]) != 1:
         return None
     (only,) = node.args["ifs"]
-    condition, value, other = only.this.unnest(), only.args["true"], node.args.get("default")
+    condition, divided_value, other = only.this.unnest(), only.args["true"], node.args.get("default")
     if isinstance(condition, exp.EQ):
-        value, other = other, value
+        divided_value, other = other, divided_value
     elif not isinstance(condition, _GUARDS):
         return None
-    if value is None or number(condition.expression) != 0:
+    if divided_value is None or number(condition.expression) != 0:
         return None
     if other is not None and not isinstance(other, exp.Null) and number(other) != 0:
         return None
-    divided = value.find(exp.Div)
-    return value if divided is not None and condition.this.unnest() == divided.expression.unnest() else None
+    divided = divided_value.find(exp.Div)
+    return divided_value if divided is not None and condition.this.unnest() == divided.expression.unnest() else None

@@ -93,8 +93,8 @@ class Resolver:
                     (clause, [expression for expression in clause.expressions if not within(place, expression)])
                 )
             holder = holder.parent
-        for clause, values in reversed(clauses):
-            self._common(clause, values, scope)
+        for clause, ctes in reversed(clauses):
+            self._common(clause, ctes, scope)
         return scope
 
     def shown(self, node: Node, place: Node, keys: Sequence[Node], others: Sequence[Node]) -> Block | Opaque:
@@ -145,12 +145,12 @@ class Resolver:
         """Let a scope see CTEs of a WITH."""
         for cte in ctes:
             # Each CTE can read those before it. A recursive one that reads itself is not analysed.
-            seen = self.scope(scope.outer)
-            seen.ctes = dict(scope.ctes)
+            cte_scope = self.scope(scope.outer)
+            cte_scope.ctes = dict(scope.ctes)
             name = fold(cte.alias)
             if clause.args.get("recursive"):
-                seen.ctes[name] = (None, seen)
-            scope.ctes[name] = (cte, seen)
+                cte_scope.ctes[name] = (None, cte_scope)
+            scope.ctes[name] = (cte, cte_scope)
 
     def _subquery(self, node: Node, scope: Scope) -> Relation:
         inner = self.query(node.this, scope)
@@ -202,7 +202,7 @@ class Resolver:
             return self._item(node.this, scope)
         alias = node.args.get("alias")
         names = (
-            tuple(fold(one.name) for one in (alias.args.get("columns") or []))
+            tuple(fold(column.name) for column in (alias.args.get("columns") or []))
             if isinstance(alias, exp.TableAlias)
             else ()
         )
@@ -266,8 +266,8 @@ class Resolver:
             return self._opaque("a statement in WITH is not followed", cte, written)
         relation = self.query(cte.this, written)
         alias = cte.args.get("alias")
-        names = tuple(fold(one.name) for one in (alias.args.get("columns") or []))
-        if any(value is None for value, _ in written.ctes.values()) and reads_itself(cte):
+        names = tuple(fold(column.name) for column in (alias.args.get("columns") or []))
+        if any(known_cte is None for known_cte, _ in written.ctes.values()) and reads_itself(cte):
             return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
         return self.renamed(relation, names) if names else relation
 
@@ -280,10 +280,10 @@ class Resolver:
         sqlglot 26 reads DuckDB's `FROM alias: persons` as a table `alias` with a placeholder behind it.
         """
         alias = node.args.get("alias")
-        said = alias.this if isinstance(alias, exp.TableAlias) else None
-        if said is None or isinstance(said, exp.Identifier):
+        written = alias.this if isinstance(alias, exp.TableAlias) else None
+        if written is None or isinstance(written, exp.Identifier):
             return relation
-        return Opaque("an alias that is no name", (relation, *self._tables.mentioned(str(said.name))))
+        return Opaque("an alias that is no name", (relation, *self._tables.mentioned(str(written.name))))
 
     def _pivot(self, pivot: Node, inner: Relation, scope: Scope) -> Relation:
         number = self.number()
@@ -299,7 +299,7 @@ class Resolver:
 
     def _select(self, node: Node, scope: Scope, where: frozenset[Expr] | None) -> Block | Opaque:
         """The relation of a SELECT. where: the conditions of its joins, see `opened`."""
-        scope.windows = {fold(one.name): one for one in node.args.get("windows") or []}
+        scope.windows = {fold(window.name): window for window in node.args.get("windows") or []}
         if where is None:
             return self._opaque(_joins_in_words(node), node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
@@ -364,7 +364,7 @@ class Resolver:
         left = list(scope.visible)
         new = self._item(join.this, scope)
         scope.visible.append(new)
-        using = [fold(one.name) for one in join.args.get("using") or []]
+        using = [fold(column.name) for column in join.args.get("using") or []]
         if method == "NATURAL":
             if new.columns is None or any(visible.columns is None for visible in left):
                 return None
@@ -372,9 +372,9 @@ class Resolver:
         on: frozenset[Expr] = frozenset()
         for name in using:
             scope.visible.pop()
-            mine = scope.column(name)
+            own_column = scope.column(name)
             scope.visible.append(new)
-            on |= {Comparison("=", mine, Column(new.source.number, name))}
+            on |= {Comparison("=", own_column, Column(new.source.number, name))}
         if join.args.get("on") is not None:
             on |= conjuncts(translate(join.args["on"], scope))
         new.hidden, new.semi = frozenset(using), how in ("semi", "anti")
@@ -406,7 +406,7 @@ class Resolver:
                 ):
                     expressions.append(output.expr)
             return tuple(expressions), None
-        return _grouping(group, lambda item: self._positioned(item, scope, outputs))
+        return _grouping(group, lambda term: self._positioned(term, scope, outputs))
 
     def _positioned(self, node: Node, scope: Scope, outputs: list[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
@@ -424,13 +424,16 @@ class Resolver:
         chosen = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
         order, terms = self._sorted(node, scope, outputs), node.args.get("order")
         ways = directions(terms.expressions) if terms is not None else ()
-        return (DistinctOn(tuple(self._positioned(value, scope, outputs) for value in chosen), order, ways),)
+        return (DistinctOn(tuple(self._positioned(term, scope, outputs) for term in chosen), order, ways),)
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
         """The expressions of ORDER BY, and subqueries in LIMIT and OFFSET."""
         limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
-        asked = (translate(query, scope) for limit in limits for query in queries_in(limit))
-        return (*asked, *(expression for expression in self._sorted(node, scope, outputs) if expression != _BY_ALL))
+        subqueries = (translate(query, scope) for limit in limits for query in queries_in(limit))
+        return (
+            *subqueries,
+            *(expression for expression in self._sorted(node, scope, outputs) if expression != _BY_ALL),
+        )
 
     def _first(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[int, tuple[Direction, ...]] | None:
         """How many rows LIMIT keeps, and how ORDER BY sorts; None where rows are left out in another way, or none."""
@@ -481,12 +484,12 @@ def _outputs(node: Node, scope: Scope) -> list[Output]:
 
 def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
     excluded = arg(star, "except") or []
-    without = frozenset(fold(one.name) for one in (excluded if isinstance(excluded, list) else [excluded]))
-    replaced = {fold(one.alias): translate(one.this, scope) for one in star.args.get("replace") or []}
+    without = frozenset(fold(column.name) for column in (excluded if isinstance(excluded, list) else [excluded]))
+    replaced = {fold(column.alias): translate(column.this, scope) for column in star.args.get("replace") or []}
     # A renamed column keeps its value. Its new name is found only if the columns are known.
-    for one in star.args.get("rename") or []:
-        without |= {fold(one.this.name)}
-        replaced[fold(one.alias)] = translate(one.this, scope)
+    for column in star.args.get("rename") or []:
+        without |= {fold(column.this.name)}
+        replaced[fold(column.alias)] = translate(column.this, scope)
     return without, replaced
 
 
@@ -497,8 +500,8 @@ def _grouping(group: Node, translate: Callable[[Node], Expr]) -> tuple[Keys, Set
     """
     elements = list(group.expressions)
     for name in ("grouping_sets", "rollup", "cube"):  # versions of sqlglot keep them in different arguments
-        value = group.args.get(name)
-        elements += [one for one in value if one is not None] if isinstance(value, list) else []
+        argument = group.args.get(name)
+        elements += [element for element in argument if element is not None] if isinstance(argument, list) else []
     factors = [_sets(element) for element in elements]
     total = 1
     for factor in factors:
@@ -546,7 +549,7 @@ def _items(node: Node) -> list[Node]:
 
 def _joins_in_words(node: Node) -> str:
     """Why the joins of a SELECT are not analysed."""
-    methods = {(one.args.get("method") or "").upper() for one in node.args.get("joins") or []}
+    methods = {(join.args.get("method") or "").upper() for join in node.args.get("joins") or []}
     if "ASOF" in methods:
         return (
             "ASOF JOIN is not followed: number the rows by row_number() with the unit's column in PARTITION BY, or "

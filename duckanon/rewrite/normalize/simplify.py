@@ -75,11 +75,11 @@ def _dissolve(block: Block, _: Number) -> Block | None:
             outer = _substituted(replace(block, sources=()), source.number, inner)
             others = [
                 replace(
-                    one,
-                    on=_conditions(one.on, source.number, inner),
-                    relation=_within(one, source.number, inner),
+                    other,
+                    on=_conditions(other.on, source.number, inner),
+                    relation=_within(other, source.number, inner),
                 )
-                for one in block.sources
+                for other in block.sources
             ]
         except _Unknown:
             continue
@@ -235,8 +235,8 @@ def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
     below = inner.output(expression.name)
     if not isinstance(below, Aggregate) or below.name not in ("count", "sum") or below.distinct:
         raise _Unknown
-    where = frozenset().union(*(conjuncts(_replaced(each, number, inner)) for each in expr.where))
-    if any(is_aggregated(each) for each in where):
+    where = frozenset().union(*(conjuncts(_replaced(condition, number, inner)) for condition in expr.where))
+    if any(is_aggregated(condition) for condition in where):
         raise _Unknown
     return replace(below, where=below.where | where)
 
@@ -288,10 +288,10 @@ def _replaced(expr: Expr, number: int, inner: Block) -> Expr:
             if expression.source == SOMEWHERE:
                 raise _Unknown
             if expression.source == number:
-                found = inner.output(expression.name)
-                if found is None:
+                below_output = inner.output(expression.name)
+                if below_output is None:
                     raise _Unknown
-                return found
+                return below_output
         if isinstance(expression, Star):
             if expression.source == SOMEWHERE:
                 raise _Unknown
@@ -323,8 +323,8 @@ def _expanded(output: Output, number: int, inner: Block) -> Iterator[Output]:
     if output.name != "*" or not isinstance(star, Star) or star.source != number:
         yield Output(output.name, _replaced(output.expr, number, inner))
         return
-    for one in inner.outputs:
-        if isinstance(one.expr, Star) and one.name == "*":
-            yield Output("*", Star(one.expr.source, one.expr.without | star.without))
-        elif fold(one.name) not in star.without:
-            yield one
+    for below_output in inner.outputs:
+        if isinstance(below_output.expr, Star) and below_output.name == "*":
+            yield Output("*", Star(below_output.expr.source, below_output.expr.without | star.without))
+        elif fold(below_output.name) not in star.without:
+            yield below_output

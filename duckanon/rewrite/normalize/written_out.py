@@ -35,14 +35,14 @@ _MOST = 10_000
 def written_out(query: Node) -> None:
     """Write lists and constants out, in place."""
     for node in nodes_of(query, exp.Subquery):
-        value = _constant(node)
-        if value is not None:
-            _put(node, exp.Paren(this=value))
+        constant = _constant(node)
+        if constant is not None:
+            _put(node, exp.Paren(this=constant))
     for node in nodes_of(query, exp.In):
-        values = _of_values(node)
-        if values:
+        constants = _of_values(node)
+        if constants:
             node.set("query", None)
-            node.set("expressions", values)
+            node.set("expressions", constants)
     for node in nodes_of(query, *_COMPARED):
         new = _quantified(node)
         if new is not None:
@@ -63,10 +63,10 @@ def _constant(subquery: Node) -> Node | None:
     plain = isinstance(query, exp.Select) and {name for name, _ in given(query)} == {"expressions"}
     if not is_value or not plain or {name for name, _ in given(subquery)} != {"this"} or len(query.expressions) != 1:
         return None
-    value = query.expressions[0].unalias()
-    reads = nodes_of(value, exp.Column, exp.Star, exp.Query, exp.Window, exp.AggFunc, exp.Unnest, exp.Placeholder)
-    several = [node for node in nodes_of(value, exp.Func) if name_of(node) in AGGREGATES | TABLE_FUNCTIONS]
-    return None if reads or several else value
+    expression = query.expressions[0].unalias()
+    reads = nodes_of(expression, exp.Column, exp.Star, exp.Query, exp.Window, exp.AggFunc, exp.Unnest, exp.Placeholder)
+    several = [node for node in nodes_of(expression, exp.Func) if name_of(node) in AGGREGATES | TABLE_FUNCTIONS]
+    return None if reads or several else expression
 
 
 def _of_values(node: Node) -> list[Node]:
@@ -74,19 +74,19 @@ def _of_values(node: Node) -> list[Node]:
     query = node.args.get("query")
     query = query.this if isinstance(query, exp.Subquery) else query
     listed = node.expressions
-    found = query if isinstance(query, exp.Values) else listed[0] if len(listed) == 1 else None
-    if not isinstance(found, exp.Values) or arg(found, "with") is not None:
+    listed_values = query if isinstance(query, exp.Values) else listed[0] if len(listed) == 1 else None
+    if not isinstance(listed_values, exp.Values) or arg(listed_values, "with") is not None:
         return []
-    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in found.expressions]
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in listed_values.expressions]
     return [row[0].copy() for row in rows] if all(len(row) == 1 for row in rows) and len(rows) <= _MOST else []
 
 
 def _quantified(comparison: Node) -> Node | None:
     """A comparison with ANY or ALL of a list that is written out, as comparisons with its items."""
-    found = _list_of(comparison.expression)
-    if found is None or nodes_of(comparison.this, exp.Any):
+    listed = _list_of(comparison.expression)
+    if listed is None or nodes_of(comparison.this, exp.Any):
         return None
-    is_any, items = found
+    is_any, items = listed
     if not items:
         # Of an empty list: whatever is compared with it.
         return exp.false() if is_any else exp.true()
@@ -101,8 +101,8 @@ def _quantified(comparison: Node) -> Node | None:
     )
 
 
-def _text(item: str | None) -> Node:
-    return exp.Null() if item is None else exp.Literal.string(item)
+def _item(written: str | None) -> Node:
+    return exp.Null() if written is None else exp.Literal.string(written)
 
 
 def _list_of(node: Node) -> tuple[bool, Sequence[Node]] | None:
@@ -122,8 +122,8 @@ def _list_of(node: Node) -> tuple[bool, Sequence[Node]] | None:
             kind = kinds[0]
         listed = listed.this
     if isinstance(listed, exp.Literal) and listed.is_string and kind is None:
-        texts = items_of(str(listed.this))
-        listed = listed if texts is None else exp.Array(expressions=[_text(text) for text in texts])
+        written = items_of(str(listed.this))
+        listed = listed if written is None else exp.Array(expressions=[_item(item) for item in written])
     if not isinstance(listed, exp.Array) or len(listed.expressions) > _MOST:
         return None
     items = [expression.copy() for expression in listed.expressions]

@@ -40,7 +40,7 @@ _TOLD = "count, sum, avg, variance, stddev, median and quantiles"
 ASKS_OTHERS = "A condition on single records cannot ask other protected records"
 # The aggregates of numbers that can be answered with noise: DuckDB's names, and the name of the statistic.
 _OF_NUMBERS = {
-    **{one: one for one in ("avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")},
+    **{name: name for name in ("avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")},
     "variance": "var_samp",
     "variance_samp": "var_samp",
     "variance_pop": "var_pop",
@@ -90,7 +90,7 @@ def aggregates(block: Block) -> Aggregates | Unanswered | str:
 
 def _ranged(where: frozenset[Expr]) -> frozenset[Expr]:
     """Conditions with `a BETWEEN 1 AND 5` for `a >= 1` and `a <= 5`, so that both spellings are one question."""
-    low, high = ({one.left: one for one in in_order(where) if _is_bound(one, sign)} for sign in (">=", "<="))
+    low, high = ({bound.left: bound for bound in in_order(where) if _is_bound(bound, sign)} for sign in (">=", "<="))
     both = [(low[column], high[column]) for column in low.keys() & high.keys()]
     ranges = (Between(least.left, least.right, most.right) for least, most in both)
     return where.difference(*both).union(ranges) if both else where
@@ -117,7 +117,7 @@ def _several(block: Block) -> str:
 
 def _unclear(exprs: Sequence[Expr]) -> str | None:
     """Why expressions that are computed from records are not followed; None if they are."""
-    expressions = sorted((node for expr in exprs for node in walk(expr)), key=lambda one: type(one).__name__)
+    expressions = sorted((node for expr in exprs for node in walk(expr)), key=lambda node: type(node).__name__)
     queries = [expression.query for expression in expressions if isinstance(expression, Nested)]
     if any(map(is_protected, queries)):
         return ASKS_OTHERS
@@ -167,9 +167,9 @@ def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
         return "The place of a quantile is a constant number from 0 to 1."
     if expr.name in _QUANTILES:
         return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
-    text = "A sum" if expr.name == "sum" else "This statistic"
+    subject = "A sum" if expr.name == "sum" else "This statistic"
     return Unanswered(
-        f"{text} is of what each record says by itself, not of other records in a window",
+        f"{subject} is of what each record says by itself, not of other records in a window",
         columns,
         (f"{expr.name}({{}})",),
         otherwise="ask for it without the window",
@@ -179,15 +179,15 @@ def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
 def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
     (source,) = block.sources
     kinds = dict(source.relation.types) if isinstance(source.relation, Table) else {}
-    found = _measured(expr, block.sources, _Plain(kinds))
-    if found is None or not expr.operands:
-        return found
+    statistic = _measured(expr, block.sources, _Plain(kinds))
+    if statistic is None or not expr.operands:
+        return statistic
     of = expr.operands[0]
     if expr.name == "sum":
-        return replace(found, type=sum_type(of, kinds))
-    if found.name == "quantile":
-        return replace(found, type=type_name(of.type) if isinstance(of, Cast) else own_kind(of, kinds))
-    return found
+        return replace(statistic, type=sum_type(of, kinds))
+    if statistic.name == "quantile":
+        return replace(statistic, type=type_name(of.type) if isinstance(of, Cast) else own_kind(of, kinds))
+    return statistic
 
 
 def _measured(expr: Aggregate, sources: tuple[Source, ...], plain: _Plain) -> Statistic | None:
@@ -205,8 +205,8 @@ def _measured(expr: Aggregate, sources: tuple[Source, ...], plain: _Plain) -> St
     if expr.name == "median" and expr.argument is not None:
         return _of_number("quantile", plain, expr.argument, expr.where, Fraction(1, 2))
     if expr.name == "covar_pop" and len(expr.operands) == 2 and not expr.order:
-        one, other = map(plain, expr.operands)
-        return Statistic(expr.name, one, expr.where, other)
+        first, second = map(plain, expr.operands)
+        return Statistic(expr.name, first, expr.where, second)
     operand, place = _quantile(expr)
     if expr.name not in _QUANTILES or operand is None or place is None:
         return None
@@ -237,19 +237,19 @@ def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
 def _place(expr: Expr) -> Fraction | None:
     """The place of a quantile, if it is a constant number. A DOUBLE stands for the thousandths that it is."""
     try:
-        value = folded(expr)
+        constant = folded(expr)
     except NotTotal:
         return None
-    if value is None or not isinstance(value.value, Fraction):
+    if constant is None or not isinstance(constant.value, Fraction):
         return None
-    near = value.value.limit_denominator(_FINEST_PLACE)
-    return near if value.kind == "DOUBLE" and float(near) == float(value.value) else value.value
+    near = constant.value.limit_denominator(_FINEST_PLACE)
+    return near if constant.kind == "DOUBLE" and float(near) == float(constant.value) else constant.value
 
 
-def _added(found: Measure, plain: _Plain) -> Statistic:
-    if found.weight is None:
-        return Statistic("records", where=found.where, factor=found.scale)
-    return Statistic("sum", plain(found.weight), found.where, factor=found.scale)
+def _added(measured: Measure, plain: _Plain) -> Statistic:
+    if measured.weight is None:
+        return Statistic("records", where=measured.where, factor=measured.scale)
+    return Statistic("sum", plain(measured.weight), measured.where, factor=measured.scale)
 
 
 def _of_number(

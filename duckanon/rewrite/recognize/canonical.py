@@ -7,11 +7,11 @@ from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.recognize.findings import Conditional, Counts, GroupSizes
 
 
-def canonical(found: GroupSizes | Conditional | Counts) -> str:
+def canonical(finding: GroupSizes | Conditional | Counts) -> str:
     """The query that a finding says was asked, from the finding's data alone."""
-    if isinstance(found, GroupSizes):
-        return _group_sizes(found)
-    return _shares(found) if isinstance(found, Conditional) else _counts(found)
+    if isinstance(finding, GroupSizes):
+        return _group_sizes(finding)
+    return _shares(finding) if isinstance(finding, Conditional) else _counts(finding)
 
 
 def _where(clause: str, conditions: str) -> str:

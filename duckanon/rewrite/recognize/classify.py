@@ -42,8 +42,8 @@ def _relation(relation: Relation) -> Iterator[Finding]:
         if whole is not None:
             yield whole
         else:
-            for found in members:
-                yield from found
+            for of_member in members:
+                yield from of_member
     elif isinstance(relation, Table):
         yield RecordReads(table=relation.name, tables=(relation.name,))
     else:
@@ -51,9 +51,9 @@ def _relation(relation: Relation) -> Iterator[Finding]:
 
 
 def _block(block: Block) -> Iterator[Finding]:
-    found = group_sizes(block) if _may_count_groups(block) else None
-    if found is not None:
-        yield found
+    sizes = group_sizes(block) if _may_count_groups(block) else None
+    if sizes is not None:
+        yield sizes
         return
     shares = conditionals(block) if _may_have_shares(block) else ()
     if shares:
@@ -121,20 +121,20 @@ def _rest(block: Block, reason: str) -> Iterator[Finding]:
     for source in block.sources:
         if not isinstance(source.relation, Table):
             yield from _relation(source.relation)
-    for one in nested(block.expressions()):
-        if is_protected(one.query):
-            yield from _nested(one)
+    for subquery in nested(block.expressions()):
+        if is_protected(subquery.query):
+            yield from _nested(subquery)
 
 
-def _nested(one: Nested) -> Iterator[Finding]:
+def _nested(subquery: Nested) -> Iterator[Finding]:
     """Findings about a subquery in an expression: about itself, unless it depends on the outer row."""
-    query = one.query
-    if isinstance(query, Block) and isinstance(one, ScalarQuery) and is_closed(query):
+    query = subquery.query
+    if isinstance(query, Block) and isinstance(subquery, ScalarQuery) and is_closed(query):
         yield from _relation(query)
         return
     reason = "a subquery looks at it for each row"
-    if not isinstance(one, ScalarQuery):
-        reason = f"a subquery in {'IN' if isinstance(one, InQuery) else 'EXISTS'} probes it"
+    if not isinstance(subquery, ScalarQuery):
+        reason = f"a subquery in {'IN' if isinstance(subquery, InQuery) else 'EXISTS'} probes it"
     yield from _unknown(query, reason)
 
 
@@ -144,11 +144,17 @@ def _unknown(relation: Relation, reason: str) -> Iterator[Finding]:
         yield Unknown(table=name, tables=(name,), node=node, reason=reason)
 
 
-def _once(found: Iterator[Finding]) -> Iterator[Finding]:
+def _once(repeated: Iterator[Finding]) -> Iterator[Finding]:
     """Each finding once: the same CTE may be read several times."""
     keys: set[object] = set()
-    for one in found:
-        key = (one.kind, one.table, id(one.node), getattr(one, "name", None), getattr(one, "reason", None))
+    for finding in repeated:
+        key = (
+            finding.kind,
+            finding.table,
+            id(finding.node),
+            getattr(finding, "name", None),
+            getattr(finding, "reason", None),
+        )
         if key not in keys:
             keys.add(key)
-            yield one
+            yield finding

@@ -36,15 +36,15 @@ def conditionals(block: Block) -> tuple[Conditional, ...]:
         return ()
     if not all(_is_told(condition, block) for condition in (*block.having, *block.qualify, *block.order)):
         return ()
-    found = [_column(block, output) for output in block.outputs]
-    texts = [
+    shares = [_column(block, output) for output in block.outputs]
+    roles = [
         "share" if conditional is not None else "key" if output.expr in block.keys else "derived"
-        for conditional, output in zip(found, block.outputs, strict=True)
+        for conditional, output in zip(shares, block.outputs, strict=True)
     ]
     columns = tuple(
-        Role(name=output.name, what=text, expr=output.expr) for text, output in zip(texts, block.outputs, strict=True)
+        Role(name=output.name, what=role, expr=output.expr) for role, output in zip(roles, block.outputs, strict=True)
     )
-    return tuple(replace(conditional, columns=columns) for conditional in found if conditional is not None)
+    return tuple(replace(conditional, columns=columns) for conditional in shares if conditional is not None)
 
 
 def _is_told(expr: Expr, block: Block) -> bool:
@@ -64,10 +64,10 @@ def _is_told(expr: Expr, block: Block) -> bool:
 
 def _column(block: Block, output: Output) -> Conditional | None:
     keys = block.keys or ()
-    told = ratio(output.expr)
-    if told is None or block.sets is not None:
+    quotient = ratio(output.expr)
+    if quotient is None or block.sets is not None:
         return None
-    parts = _parts(told, block)
+    parts = _parts(quotient, block)
     if parts is None:
         return None
     above, below, rows = parts
@@ -77,7 +77,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
     cols = tuple(key for key in keys if key not in rows)
     if not cols and not event:
         return None
-    scale = told.scale * above.scale / below.scale
+    scale = quotient.scale * above.scale / below.scale
     weight = above.weight
     if weight is not None and (not is_clean(weight) or any(isinstance(node, Star) for node in walk(weight))):
         return None
@@ -102,7 +102,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
         of=below.where,
         weight=weight,
         scale=str(scale),
-        digits=told.digits,
+        digits=quotient.digits,
         kept=block.having | block.qualify,
     )
 
@@ -110,18 +110,18 @@ def _column(block: Block, output: Output) -> Conditional | None:
 def _whole(total: Arithmetic, block: Block) -> Measure | None:
     """A sum of counts, each for another value of one expression, as a count of records with one of the values."""
     measures = [measure(term, block.sources) for term in terms(total)]
-    told = [one for one in measures if one is not None and one.weight is None and one.scale == 1]
-    shared = frozenset.intersection(*(one.where for one in told)) if told else frozenset()
+    counts = [counted for counted in measures if counted is not None and counted.weight is None and counted.scale == 1]
+    shared = frozenset.intersection(*(counted.where for counted in counts)) if counts else frozenset()
     subjects: set[Expr] = set()
     values: list[Expr] = []
-    for one in told:
-        match tuple(one.where - shared):
+    for counted in counts:
+        match tuple(counted.where - shared):
             case (Comparison("=", subject, Constant() as value),):
                 subjects.add(subject)
                 values.append(value)
             case _:
                 return None
-    if len(told) != len(measures) or len(subjects) != 1 or len(set(values)) != len(values):
+    if len(counts) != len(measures) or len(subjects) != 1 or len(set(values)) != len(values):
         return None
     return Measure(None, shared | {In(next(iter(subjects)), tuple(values))})
 
@@ -135,31 +135,36 @@ def follows(condition: Expr, expressions: frozenset[Expr]) -> bool:
         return True
     match condition:
         case In(operand, values):
-            return any(Comparison("=", operand, value) in expressions for value in values)
+            return any(Comparison("=", operand, listed) in expressions for listed in values)
         case Not(Is(operand, Null())):
             return conjuncts(operand) <= expressions
     return False
 
 
-def _parts(told: Ratio, block: Block) -> tuple[Measure, Measure, frozenset[Expr]] | None:
+def _parts(quotient: Ratio, block: Block) -> tuple[Measure, Measure, frozenset[Expr]] | None:
     """Numerator, denominator, and the keys by which the denominator is summed."""
     keys = frozenset(block.keys or ())
-    if told.below is None:
-        pair = share(told.above, block.sources)
+    if quotient.below is None:
+        pair = share(quotient.above, block.sources)
         return None if pair is None else (*pair, keys)
-    above = measure(told.above, block.sources)
+    above = measure(quotient.above, block.sources)
     if above is None:
         return None
-    if isinstance(told.below, Aggregate):
-        below = measure(told.below, block.sources)
+    if isinstance(quotient.below, Aggregate):
+        below = measure(quotient.below, block.sources)
         return None if below is None else (above, below, keys)
-    if isinstance(told.below, Arithmetic):
-        below = _whole(told.below, block)
+    if isinstance(quotient.below, Arithmetic):
+        below = _whole(quotient.below, block)
         return None if below is None else (above, below, keys)
-    if not isinstance(told.below, Window) or told.below.order or told.below.frame or not told.below.partition <= keys:
+    if (
+        not isinstance(quotient.below, Window)
+        or quotient.below.order
+        or quotient.below.frame
+        or not quotient.below.partition <= keys
+    ):
         return None
-    call = told.below.call
+    call = quotient.below.call
     if not isinstance(call, Aggregate) or call.argument is None or call != Aggregate("sum", call.operands):
         return None
     below = measure(call.argument, block.sources)
-    return None if below is None else (above, below, told.below.partition)
+    return None if below is None else (above, below, quotient.below.partition)

@@ -21,7 +21,7 @@ def counts(block: Block) -> Counts | None:
         return None
     units, events = dict.fromkeys(unit for unit, _ in counted), dict.fromkeys(event for _, event in counted)
     if len(units) != 1 or not all(
-        map(is_clean, (*block.where, *block.having, *(expression for each in events for expression in each)))
+        map(is_clean, (*block.where, *block.having, *(expression for event in events for expression in event)))
     ):
         return None
     unit = next(iter(units))
@@ -46,7 +46,7 @@ def counts(block: Block) -> Counts | None:
 
 def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, frozenset[Expr]]] | None:
     """What each count of a block counts; None if the block computes more than keys and counts."""
-    values = []
+    counted = []
     for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
         for node in walk(expr, into=lambda part: part not in keys and not _is_count(part)):
             if node in keys:
@@ -57,16 +57,16 @@ def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, fr
                 expressions = _what_is_counted(node, block)
                 if expressions is None:
                     return None
-                values.append(expressions)
-    return values
+                counted.append(expressions)
+    return counted
 
 
 def _role(output: Output, keys: tuple[Expr, ...], block: Block) -> Role:
     """What an output is: a key, a count under conditions, or something computed from these."""
-    text = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
+    role = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
     expressions = _what_is_counted(output.expr, block) if isinstance(output.expr, Aggregate) else None
     where = frozenset[Expr]() if expressions is None else expressions[1]
-    return Role(name=output.name, what=text, expr=output.expr, where=where)
+    return Role(name=output.name, what=role, expr=output.expr, where=where)
 
 
 def _is_count(expr: Expr) -> bool:

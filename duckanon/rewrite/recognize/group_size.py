@@ -31,7 +31,7 @@ from duckanon.rewrite.recognize.measures import measure
 _SHOWING = ("any_value",)
 # Quantiles by the names that sqlglot or DuckDB gives them, with DuckDB's.
 QUANTILES = {
-    **{text: text for text in ("median", "quantile", "quantile_cont", "quantile_disc")},
+    **{name: name for name in ("median", "quantile", "quantile_cont", "quantile_disc")},
     "percentile_cont": "quantile_cont",
     "percentile_disc": "quantile_disc",
 }
@@ -90,7 +90,7 @@ def group_sizes(block: Block) -> GroupSizes | None:
     filters = frozenset(part for part in where if part is not None and not is_aggregated(part)) | inner.where
     met = {
         condition
-        for condition in (*block.where, *(each for source in block.sources for each in source.on))
+        for condition in (*block.where, *(condition for source in block.sources for condition in source.on))
         if _joins(condition, groups)
     }
     joins = frozenset(expression for condition in met if (expression := groups.expanded(condition)) is not None)
@@ -145,7 +145,7 @@ def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | Non
     """A UNION ALL of group-size queries for several levels of a hierarchy, as one; None if they differ otherwise."""
     if union.kind != "all" or len(members) != len(union.members):
         return None
-    longest = max(members, key=lambda item: len(item.regions))
+    longest = max(members, key=lambda member: len(member.regions))
     names = _names(longest)
     same = _comparable(longest, names)
     if any(_comparable(member, names) != same or len(member.sets) != 1 for member in members) or any(
@@ -163,20 +163,20 @@ def _anonymous(expr: Expr) -> Expr:
     return rebuilt(expr, lambda column: Column(1, column.name) if isinstance(column, Column) else None)
 
 
-def _names(found: GroupSizes) -> list[Expr]:
-    return [_anonymous(region) for region in found.regions]
+def _names(sizes: GroupSizes) -> list[Expr]:
+    return [_anonymous(region) for region in sizes.regions]
 
 
-def _comparable(found: GroupSizes, names: list[Expr]) -> object:
+def _comparable(sizes: GroupSizes, names: list[Expr]) -> object:
     """What must not differ between levels. One table is read, so the numbers of sources do not matter."""
-    if len(found.sources) != 1:
+    if len(sizes.sources) != 1:
         return object()
     return (
-        found.table,
-        frozenset(_anonymous(region) for region in (*found.unit, *found.regions)) - frozenset(names),
-        _anonymous(found.size),
-        frozenset(map(_anonymous, found.filter)),
-        frozenset(map(_anonymous, found.kept)),
+        sizes.table,
+        frozenset(_anonymous(region) for region in (*sizes.unit, *sizes.regions)) - frozenset(names),
+        _anonymous(sizes.size),
+        frozenset(map(_anonymous, sizes.filter)),
+        frozenset(map(_anonymous, sizes.kept)),
     )
 
 
@@ -254,10 +254,12 @@ def _asked(block: Block, groups: _Groups) -> list[Expr]:
             if not isinstance(node, Aggregate) or not _is_own(node):
                 continue
             meant = measure(node, block.sources)
-            values = [*node.where, *(meant.where if meant is not None else ())]
-            values += (*node.operands, *node.order) if meant is None or meant.weight is not None else ()
+            conditions = [*node.where, *(meant.where if meant is not None else ())]
+            conditions += (*node.operands, *node.order) if meant is None or meant.weight is not None else ()
             expressions += [
-                expr for each in values if (expr := groups.expanded(each)) is not None and is_aggregated(expr)
+                expr
+                for condition in conditions
+                if (expr := groups.expanded(condition)) is not None and is_aggregated(expr)
             ]
     return expressions
 
@@ -374,8 +376,8 @@ def _plain(
     if meant is None or meant.weight is not None or meant.scale != 1:
         return None
     where = _expanded(meant.where, groups)
-    told = all(_is_of(condition, size) or _is_computed(condition, (size, *regions)) for condition in where)
-    return where if told else None
+    follows = all(_is_of(condition, size) or _is_computed(condition, (size, *regions)) for condition in where)
+    return where if follows else None
 
 
 def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
@@ -397,9 +399,9 @@ def _statistic(expr: Expr, groups: _Groups, size: Aggregate, regions: tuple[Expr
     of_sizes = _is_computed(of, (size,))
     if expr.name in QUANTILES:
         place = not more if expr.name == "median" else len(more) == 1 and isinstance(more[0], Constant)
-        told = of_sizes and place and not expr.distinct
+        follows = of_sizes and place and not expr.distinct
     elif expr.name in ("sum", "avg"):
-        told = of_sizes and not more and not expr.distinct
+        follows = of_sizes and not more and not expr.distinct
     else:
-        told = not more and (expr.name in ("min", "max") or (expr.name == "count" and expr.distinct))
-    return Aggregate(QUANTILES.get(expr.name, expr.name), (of, *more), expr.distinct, where) if told else None
+        follows = not more and (expr.name in ("min", "max") or (expr.name == "count" and expr.distinct))
+    return Aggregate(QUANTILES.get(expr.name, expr.name), (of, *more), expr.distinct, where) if follows else None

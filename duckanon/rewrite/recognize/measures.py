@@ -48,17 +48,17 @@ def number(expr: Expr) -> Fraction | None:
     if not isinstance(expr, Constant) or expr.is_text:
         return None
     try:
-        found = Fraction(expr.value)
+        literal = Fraction(expr.value)
     except (ValueError, ZeroDivisionError):
         return None
-    return found if not found or _SMALLEST <= abs(found) <= _LARGEST else None
+    return literal if not literal or _SMALLEST <= abs(literal) <= _LARGEST else None
 
 
-def _holds(kind: str, value: Fraction) -> bool:
+def _holds(kind: str, literal: Fraction) -> bool:
     """Whether a cast to a type leaves a number as it is, or nearly so: floats are rounded."""
     if types.is_exact(kind):
         low, high = types.reach(kind)
-        return low <= value <= high and (value / types.step(kind)).denominator == 1
+        return low <= literal <= high and (literal / types.step(kind)).denominator == 1
     return kind in types.FLOATS
 
 
@@ -128,8 +128,8 @@ def _term(expr: Expr, sources: tuple[Source, ...], default: Expr | None = None) 
         return Measure(value, conjuncts(condition)) if scale is None else Measure(None, conjuncts(condition), scale)
     inner = _uncast(expr)
     if is_condition(inner, sources):
-        told = expr is inner or (isinstance(expr, Cast) and _is_number(expr.type))
-        return Measure(None, conjuncts(inner)) if told else None
+        is_counted = expr is inner or (isinstance(expr, Cast) and _is_number(expr.type))
+        return Measure(None, conjuncts(inner)) if is_counted else None
     if (scale := number(expr)) is not None:
         return Measure(None, frozenset(), scale)
     return Measure(expr)

@@ -73,7 +73,7 @@ def terms(expr: Expr) -> list[Expr]:
 
 
 def _fewer(first: int | None, second: int | None) -> int | None:
-    return min((one for one in (first, second) if one is not None), default=None)
+    return min((digits for digits in (first, second) if digits is not None), default=None)
 
 
 def _shown(expr: Expr) -> tuple[Expr | None, int | None]:
@@ -110,8 +110,8 @@ def _product(expr: Expr) -> _Product | None:
     """An expression as a product; None where it is no product of aggregates, windows and constants."""
     if isinstance(expr, _FACTORS):
         return [expr], [], Fraction(1), None
-    if (value := number(expr)) is not None:
-        return [], [], value, None
+    if (constant := number(expr)) is not None:
+        return [], [], constant, None
     match expr:
         case Arithmetic("+") if all(isinstance(term, Aggregate) for term in terms(expr)):
             return [expr], [], Fraction(1), None
@@ -164,19 +164,19 @@ def _moved(digits: int | None, by: _Product, *, over: bool = False) -> int | Non
         return None
     if by[0] or by[1]:
         return None
-    value = 1 / by[2] if over and by[2] else by[2]
+    factor = 1 / by[2] if over and by[2] else by[2]
     power = 0
-    while value >= 10 and value % 10 == 0:
-        value, power = value / 10, power + 1
-    while 0 < value < 1 and (value * 10).limit_denominator(10**12) == value * 10 and power > -12:
-        value, power = value * 10, power - 1
-    return digits - power if value == 1 else None
+    while factor >= 10 and factor % 10 == 0:
+        factor, power = factor / 10, power + 1
+    while 0 < factor < 1 and (factor * 10).limit_denominator(10**12) == factor * 10 and power > -12:
+        factor, power = factor * 10, power - 1
+    return digits - power if factor == 1 else None
 
 
-def _guarded(condition: Expr, value: Expr, other: Expr) -> Expr | None:
+def _guarded(condition: Expr, result: Expr, other: Expr) -> Expr | None:
     """The value of CASE WHEN below = 0 THEN NULL ELSE value END, or of CASE WHEN below > 0 THEN value END."""
     match condition:
         case Comparison("=" | ">" | "<>" as operator, Aggregate() | Window(), zero) if number(zero) == 0:
-            plain, guarded = (value, other) if operator == "=" else (other, value)
+            plain, guarded = (result, other) if operator == "=" else (other, result)
             return guarded if plain == NULL or number(plain) is not None else None
     return None

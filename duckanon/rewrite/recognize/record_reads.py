@@ -29,7 +29,9 @@ def record_reads(block: Block) -> RecordReads | None:
     if not shown and block.keys is not None:
         return None
     tables = watched(block)
-    first = next((protected[one.source] for one in shown if one.source in protected), next(iter(protected.values())))
+    first = next(
+        (protected[column.source] for column in shown if column.source in protected), next(iter(protected.values()))
+    )
     return RecordReads(
         table=first,
         tables=tables,

@@ -88,11 +88,11 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
     ]
     table_names = [name for name in named if schema.is_protected(name)]
     if schema.protected is not None:
-        text = fold(sql(tree))
-        table_names += [name for name in sorted(schema.protected) if name.object in text]
+        written = fold(sql(tree))
+        table_names += [name for name in sorted(schema.protected) if name.object in written]
         for full, view in schema.views.items():
-            if any(name.may_be(full) for name in named) or full.object in text:
-                table_names += [name for name in sorted(schema.protected) if name.object in _text(view)]
+            if any(name.may_be(full) for name in named) or full.object in written:
+                table_names += [name for name in sorted(schema.protected) if name.object in _folded_query(view)]
     names: list[TableName] = []
     for name in table_names:
         if not any(name.may_be(table_name) for table_name in names):
@@ -100,7 +100,7 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
             yield Unknown(table=name, tables=(name,), node=tree, reason=reason)
 
 
-def _text(view: View) -> str:
+def _folded_query(view: View) -> str:
     """The folded text of a view's query."""
     try:
         return fold(sql(query_of(view)[0]))

@@ -11,11 +11,11 @@ from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, Gr
 def summary(finding: Finding) -> str:
     """A finding in one line, for people and for tests."""
     write = Renderer(finding.sources)
-    texts = [f"{finding.kind} of {finding.table}"]
+    parts = [f"{finding.kind} of {finding.table}"]
 
-    def add(what: str, said: str) -> None:
-        if said:
-            texts.append(f"{what} {said}".strip())
+    def add(what: str, content: str) -> None:
+        if content:
+            parts.append(f"{what} {content}".strip())
 
     if isinstance(finding, GroupSizes):
         wide = Renderer((*finding.sources, *finding.frame))
@@ -26,7 +26,7 @@ def summary(finding: Finding) -> str:
         add(*_sets(finding, wide))
         add("", "zeros" if finding.zeros else "")
     elif isinstance(finding, Conditional):
-        texts[0] = f"conditional {finding.name} of {finding.table}"
+        parts[0] = f"conditional {finding.name} of {finding.table}"
         add("rows", write.list(finding.rows))
         add("cols", write.list(finding.cols))
         add("event", write.all_of(finding.event))
@@ -48,7 +48,7 @@ def summary(finding: Finding) -> str:
     elif isinstance(finding, Unknown):
         add("because", finding.reason)
     add("where", write.all_of(finding.filter))
-    return " | ".join(texts)
+    return " | ".join(parts)
 
 
 def _sets(group_sizes: GroupSizes, write: Renderer) -> tuple[str, str]:
@@ -57,6 +57,8 @@ def _sets(group_sizes: GroupSizes, write: Renderer) -> tuple[str, str]:
     if sets == [list(group_sizes.keys)]:
         return "levels", ""
     others = set(group_sizes.keys) - set(group_sizes.regions)
-    levels = all(others <= set(one) for one in sets)
-    expressions = [[key for key in one if not levels or key in group_sizes.regions] for one in sets]
+    levels = all(others <= set(expressions_of_set) for expressions_of_set in sets)
+    expressions = [
+        [key for key in expressions_of_set if not levels or key in group_sizes.regions] for expressions_of_set in sets
+    ]
     return "levels" if levels else "sets", " ".join(f"({write.list(expression)})" for expression in expressions)
