@@ -219,10 +219,7 @@ def check(records: Records, k: int, prices: Whole, progress: Callable[[float], N
     for first in range(0, n, _AT_ONCE):
         _take(state, order[first : first + _AT_ONCE], copies, cut)
         progress(first / n)
-    wrong, (proven, claimed) = (
-        state.prices < raw,
-        (_proven(point_prices[of], records.floor) for point_prices in (state.prices, raw)),
-    )
+    wrong, (proven, claimed) = state.prices < raw, (_proven(u[of], records.floor) for u in (state.prices, raw))
     return Verdict(not wrong.any(), proven, claimed, n, int(wrong.sum()), int(cut[wrong].sum()))
 
 
