@@ -82,13 +82,13 @@ class Plan(PlannedMeasures):
         names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
         keys = [self._typed_key(key) for key in self._found.keys]
-        told = self.told
+        statistics = self.told
         return Over(
             source,
             keys,
-            [one.value for one in told],
-            ends=lambda at, side: told[at].end(side),
-            quotient=lambda rows: divided(told[rows.above], told[rows.below], rows),
+            [statistic.value for statistic in statistics],
+            ends=lambda at, side: statistics[at].end(side),
+            quotient=lambda rows: divided(statistics[rows.above], statistics[rows.below], rows),
         )
 
     def _typed_key(self, expr: Expr) -> str:
@@ -189,11 +189,11 @@ class Plan(PlannedMeasures):
     @property
     def counted(self) -> list[tuple[Noisy, int]]:
         """The noise of each count, and how many cells it adds up; where no count is told, of those behind the rest."""
-        noises = [one.noise for one in self.told if one.noise is not None]
+        noises = [statistic.noise for statistic in self.told if statistic.noise is not None]
         if noises:
             return noises
-        behind = [one.counted(self.question.noise(one)) for one in self._measures.all]
-        return [(one, self.in_row()) for one in behind if one is not None]
+        behind = [measure.counted(self.question.noise(measure)) for measure in self._measures.all]
+        return [(noisy, self.in_row()) for noisy in behind if noisy is not None]
 
     @cached_property
     def noisy(self) -> list[tuple[int, float]]:
@@ -204,33 +204,37 @@ class Plan(PlannedMeasures):
         """
         shown = [] if self._grouped.has_sets else self._grouped.query.expressions
         by_node = dict(zip(self._grouped.aggregates, self.told, strict=True))
-        found = [(at, by_node.get(one.unalias())) for at, one in enumerate(shown)]
-        same = [(at, one) for at, one in found if one is not None and one.is_shown and not self._is_in_part(one)]
-        return [(at, 2 * one.half) for at, one in same if one.half is not None]
+        pairs = [(at, by_node.get(column.unalias())) for at, column in enumerate(shown)]
+        same = [
+            (at, statistic)
+            for at, statistic in pairs
+            if statistic is not None and statistic.is_shown and not self._is_in_part(statistic)
+        ]
+        return [(at, 2 * statistic.half) for at, statistic in same if statistic.half is not None]
 
-    def _is_in_part(self, told: Told) -> bool:
+    def _is_in_part(self, statistic: Told) -> bool:
         """Whether a condition on keys says that there is nothing to be told in some rows."""
-        return any(map(self._is_of_keys, told.asked.where))
+        return any(map(self._is_of_keys, statistic.asked.where))
 
     def note(self, new: Node) -> str | None:
         """As of the step, of the query over the answer; None where all widths are the same, or there are none."""
-        return note(self._grouped, self.over, [width(one) for one in self.told], self.noisy, new)
+        return note(self._grouped, self.over, [width(statistic) for statistic in self.told], self.noisy, new)
 
     @property
     def kind(self) -> str:
         """What is asked, for people."""
-        return "count" if all(one.counts for one in self.told) else "statistics"
+        return "count" if all(statistic.counts for statistic in self.told) else "statistics"
 
     @property
     def words(self) -> str:
         """The margins of error of the numbers, in words."""
         is_plain = len(self._measures.all) == 1 and not self._events and not self._grouped.has_sets
-        halves = [one.half for one in self.told]
+        halves = [statistic.half for statistic in self.told]
         if self.kind == "count" and is_plain and None not in halves:
             near = f"95 % are within {margins.rounded(max(half for half in halves if half is not None))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
-        told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
-        return told + self._outside_told + self._bounds_told + self._rounded_told + self._split_told
+        sentences = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
+        return sentences + self._outside_told + self._bounds_told + self._rounded_told + self._split_told
 
     @property
     def _outside_told(self) -> str:
@@ -245,18 +249,20 @@ class Plan(PlannedMeasures):
         """The bounds and the steps of what is computed; nothing of the text of a view or macro."""
         if self._context.bound.opened:
             return ""
-        found = dict.fromkeys(quantity.words for quantity in self._measured_quantities if quantity.words)
-        return f" Bounds and step of what is computed follow from its columns: {', '.join(found)}." if found else ""
+        words = dict.fromkeys(quantity.words for quantity in self._measured_quantities if quantity.words)
+        return f" Bounds and step of what is computed follow from its columns: {', '.join(words)}." if words else ""
 
     @property
     def _rounded_told(self) -> str:
         """Which numbers are rounded, and how."""
         types = {quantity.identity: quantity.type for quantity in self._measured_quantities}
         measured = [*self._measures.sums.items(), *self._measures.quantiles.items()]
-        numbers = [(one.number, types[of]) for of, one in measured]
-        found = [(one, kind) for one, kind in numbers if rounding(one, kind)]
-        text = ", ".join(f"{self._called(one)} to steps of {step_in_words(one, kind)}" for one, kind in found)
-        return f" Values are rounded: {text}." if text else ""
+        numbers = [(measure.number, types[of]) for of, measure in measured]
+        rounded = [(number, kind) for number, kind in numbers if rounding(number, kind)]
+        steps = ", ".join(
+            f"{self._called(number)} to steps of {step_in_words(number, kind)}" for number, kind in rounded
+        )
+        return f" Values are rounded: {steps}." if steps else ""
 
     def _called(self, number: Number) -> str:
         """A number's column, or how it is computed, as the statement has it."""
@@ -268,15 +274,15 @@ class Plan(PlannedMeasures):
         shares = [share for _, share in self.question.measures]
         if len(shares) == 1:
             return ""
-        parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
+        parts = ", ".join(f"{measure.kind} {float(share):.0%}" for measure, share in self.question.measures)
         whole = "Epsilon" if self.question.renyi is None else "The price"
         return f" {whole} is split by how much noise each part needs: {parts}."
 
 
-def width(told: Told) -> str | None:
+def width(statistic: Told) -> str | None:
     """How wide a number's interval is, as SQL; None if it has none."""
     try:
-        return told.width
+        return statistic.width
     except NotFollowed:
         return None
 

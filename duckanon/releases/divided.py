@@ -134,9 +134,9 @@ def divided(above: Told, below: Told, rows: Rows) -> Interval | None:
     return None
 
 
-def _counted(told: Told) -> frozenset[Expr]:
+def _counted(statistic: Told) -> frozenset[Expr]:
     """The conditions on what a statistic is of."""
-    return told.asked.where | told.asked.own
+    return statistic.asked.where | statistic.asked.own
 
 
 def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -> Interval | None:
@@ -150,8 +150,8 @@ def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -
             return None
         return Kept(part, of, enough, factor)
     counts = [
-        rows.added(at, f"{len(one.by.noise.weights)} * {one.cells.count(one.where)}")
-        for at, one in enumerate((above, below))
+        rows.added(at, f"{len(count.by.noise.weights)} * {count.cells.count(count.where)}")
+        for at, count in enumerate((above, below))
     ]
     share = Quotient(whole.each, whole.weights[0], _SHARE)
     assert (noise.each, noise.weights[0]) == (whole.each, whole.weights[0])
@@ -162,7 +162,7 @@ def _odds(above: Count, below: Count, factor: Fraction) -> Interval | None:
     if above.by != below.by:
         return None
     noise = above.by.noise
-    counts = [f"{len(noise.weights)} * {one.cells.count(one.where)}" for one in (above, below)]
+    counts = [f"{len(noise.weights)} * {count.cells.count(count.where)}" for count in (above, below)]
     some, others = (count.by.sql(count.cells, count.where) for count in (above, below))
     return Odds(some, others, Quotient(noise.each, noise.weights[0], _SHARE), counts, factor)
 
@@ -173,16 +173,16 @@ def _share_of_sums(above: Sum, below: Sum, rows: Rows, factor: Fraction) -> Inte
     least, most = Fraction(measure.number.low), measure.number.high
     if above.found != below.found or least < 0 or most == 0:
         return None
-    part, of = (rows.added(at, f"({one.total} / {double(most)})") for at, one in enumerate((above, below)))
+    part, of = (rows.added(at, f"({side.total} / {double(most)})") for at, side in enumerate((above, below)))
     if measure.squares or least:
         return Kept(part, of, f"{of} > 0", factor)
-    cells = [rows.added(at, one.cells.count(one.asked.where)) for at, one in enumerate((above, below))]
+    cells = [rows.added(at, side.cells.count(side.asked.where)) for at, side in enumerate((above, below))]
     noise = measure.quotient(above.found.noise, _SHARE)
     more = NOTHING
     if above.error:
         # For a true share q, above - q below is noise, and for each value at most so much: 1 - q or q times the error.
-        values = rows.added(1, below.cells.sum(below.found.columns["n"], below.asked.where))
-        more = f"({double(above.error / most)} * {measure.counted(above.found.noise).most_sql(values, cells[1])})"
+        records = rows.added(1, below.cells.sum(below.found.columns["n"], below.asked.where))
+        more = f"({double(above.error / most)} * {measure.counted(above.found.noise).most_sql(records, cells[1])})"
     return Between(part, of, f"{of} > 0", factor, noise=noise, counts=_apart(*cells), more=more)
 
 
@@ -217,8 +217,8 @@ def _mean(above: Sum, below: Count, rows: Rows, factor: Fraction) -> Interval | 
     beside = measure.missing and below.by == Counted.beside(measured)
     if not is_one_row or not beside or below.where != above.asked.where or measure.squares:
         return kept
-    values = tuple((number - start) / (end - start) for number in (low, high, Fraction(0)))
-    noise = measure.quotient(measured.noise, values)
+    positions = tuple((number - start) / (end - start) for number in (low, high, Fraction(0)))
+    noise = measure.quotient(measured.noise, positions)
     cells = above.cells.count(above.asked.where)
     error = float(above.error / (end - start))
     return Between(**vars(kept), noise=noise, counts=[cells] * 3, error=error)

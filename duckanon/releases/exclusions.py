@@ -16,21 +16,27 @@ def excludes(expressions: frozenset[Expr], other: frozenset[Expr], types: Mappin
     They require different texts of a column, compare the same two in ways that are apart, or are a condition and its
     opposite.
     """
-    compared = {(each.left, each.right, each.operator) for each in expressions if isinstance(each, Comparison)}
+    compared = {
+        (condition.left, condition.right, condition.operator)
+        for condition in expressions
+        if isinstance(condition, Comparison)
+    }
     for condition in other:
         if isinstance(condition, Comparison) and any(
             (left, right) == (condition.left, condition.right) and {operator, condition.operator} in _APART
             for left, right, operator in compared
         ):
             return True
-    wanted = {left: right for left, right in (_equal(each, types) for each in expressions) if left is not None}
+    required = {
+        left: right for left, right in (_equal(condition, types) for condition in expressions) if left is not None
+    }
     for condition in other:
         left, right = _equal(condition, types)
-        if left is not None and left in wanted and wanted[left] != right:
+        if left is not None and left in required and required[left] != right:
             return True
         if isinstance(condition, Not) and condition.operand in expressions:
             return True
-    return any(isinstance(each, Not) and each.operand in other for each in expressions)
+    return any(isinstance(condition, Not) and condition.operand in other for condition in expressions)
 
 
 def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Constant | None]:

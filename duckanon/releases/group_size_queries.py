@@ -70,7 +70,7 @@ _JOINED = (
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Answering:
     """What answers a query. regions: folded columns of the release. after: conditions on the release. units: the path
     of the open table of all units, and their column in it. lookup: an open table that is joined with the release.
     """
@@ -107,12 +107,13 @@ def answer(context: RuleContext, group_sizes: GroupSizes, node: Node) -> str | N
     if offered(context, name) is None:
         return _not_offered(context, group_sizes)
     try:
-        asked, replacement = _answered(context, group_sizes, node)
+        answering, replacement = _answered(context, group_sizes, node)
     except (NotOffered, NotTotal) as no:
         return context.not_answered(_refused_part(context, node, str(no)), str(no))
     context.replace(node, replacement)
-    said = f"{words_beside(context, name, asked.question)}{_said(asked.question)}{_said_of_units(asked)}"
-    settle(context, name, asked.question, Verdict.REWRITTEN, said)
+    question = answering.question
+    sentences = f"{words_beside(context, name, question)}{_about_release(question)}{_about_units(answering)}"
+    settle(context, name, question, Verdict.REWRITTEN, sentences)
     return None
 
 
@@ -126,17 +127,19 @@ def _not_offered(context: RuleContext, group_sizes: GroupSizes) -> str:
     )
     if protected.policy.per_query is None or not protected.stands or any(map(is_aggregated, sized)):
         return NONE
-    return f"{_HOW_MANY}{_different(context, group_sizes, {name for one in group_sizes.unit for name in _names(one)})}."
+    return (
+        f"{_HOW_MANY}{_different(context, group_sizes, {name for part in group_sizes.unit for name in _names(part)})}."
+    )
 
 
-def _answered(context: RuleContext, group_sizes: GroupSizes, node: Node) -> tuple[_Asked, Node]:
+def _answered(context: RuleContext, group_sizes: GroupSizes, node: Node) -> tuple[_Answering, Node]:
     """The question behind a query, and the query over its answer. Raises NotOffered and NotTotal."""
-    asked, group_sizes = _asked(context, group_sizes)
-    reason = check(asked.question, context.protected(group_sizes.table))
+    answering, group_sizes = _answering(context, group_sizes)
+    reason = check(answering.question, context.protected(group_sizes.table))
     if reason is not None:
         raise NotOffered(reason)
-    _check_cut(group_sizes, asked.question)
-    return asked, _over_release(context, group_sizes, asked, node)
+    _check_cut(group_sizes, answering.question)
+    return answering, _over_release(context, group_sizes, answering, node)
 
 
 def _refused_part(context: RuleContext, node: Node, reason: str) -> Node:
@@ -152,7 +155,11 @@ def _refused_part(context: RuleContext, node: Node, reason: str) -> Node:
                 if str(no) == reason:
                     continue
             return part
-    inner = [one for one in nodes_of(node, exp.Select) if one is not node and one.args.get("distinct") is not None]
+    inner = [
+        select
+        for select in nodes_of(node, exp.Select)
+        if select is not node and select.args.get("distinct") is not None
+    ]
     return inner[0] if len(inner) == 1 else node
 
 
@@ -164,52 +171,54 @@ def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
     for select in nodes_of(node, exp.Select):
         where, group = select.args.get("where"), select.args.get("group")
         if where is not None:
-            for one in list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]:
-                yield one, _changed(node, [one], exp.true())
+            for condition in list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]:
+                yield condition, _changed(node, [condition], exp.true())
         if group is None or select is node:
             continue
-        for one in (each for shown in select.expressions for each in aggregates_of(shown)):
-            yield one, _changed(node, [one], exp.Count(this=exp.Star()))
+        for aggregate in (column for shown in select.expressions for column in aggregates_of(shown)):
+            yield aggregate, _changed(node, [aggregate], exp.Count(this=exp.Star()))
         units = {context.policy(name).unit for name, read in context.reads if within(read, select)}
         for expression in group.expressions:
             if len(units) == 1 and isinstance(expression, exp.Column):
-                named = [each for each in nodes_of(select, exp.Column) if fold(each.name) == fold(expression.name)]
+                named = [
+                    column for column in nodes_of(select, exp.Column) if fold(column.name) == fold(expression.name)
+                ]
                 yield expression, _changed(node, named, exp.column(units.copy().pop() or ""))
 
 
 def _changed(node: Node, parts: Sequence[Node], by: Node) -> Node:
     """A copy of a query with something else in place of some of its parts."""
     copy = node.copy()
-    places = [at for at, value in enumerate(node.walk()) if any(value is part for part in parts)]
+    places = [at for at, descendant in enumerate(node.walk()) if any(descendant is part for part in parts)]
     nodes = list(copy.walk())
     for at in places:
         nodes[at].replace(by.copy())
     return copy
 
 
-def _said(question: GroupSizesQuestion) -> str:
+def _about_release(question: GroupSizesQuestion) -> str:
     """Sentences about a release that is not the policy's usual one, for the reason of its step."""
     size = question.size
-    said = _cut(question)
+    sentences = _cut(question)
     own = [
-        text
-        for text, differs in (
+        subject
+        for subject, differs in (
             ("filters", bool(question.filter or question.among)),
             ("groups", bool(question.within or question.computed) or question.units is not None),
             ("sizes", size != RECORDS),
         )
         if differs
     ]
-    said += _OWN.format(f"{' and '.join(own)} are") if own else ""
+    sentences += _OWN.format(f"{' and '.join(own)} are") if own else ""
     if size.what == "sum":
         low, high = size.low * size.step, size.high * size.step
-        said += f" Each {size.column} is clamped to {low} to {high} and rounded to a multiple of {size.step}."
-    return said
+        sentences += f" Each {size.column} is clamped to {low} to {high} and rounded to a multiple of {size.step}."
+    return sentences
 
 
-def _said_of_units(asked: _Asked) -> str:
+def _about_units(answering: _Answering) -> str:
     """A sentence about the open table of all units, if there is one; its name may be that of one behind a view."""
-    if asked.units is None:
+    if answering.units is None:
         return ""
     return " The groups are the different units in the open table, each once; NULL is no unit."
 
@@ -228,11 +237,19 @@ def _check_cut(group_sizes: GroupSizes, question: GroupSizesQuestion) -> None:
     Groups that differ there cannot be told apart: `size > 20` holds for none if 20 is the largest.
     """
     largest = question.largest * question.size.step
-    exprs = (*group_sizes.keys, *group_sizes.kept, *(one for role in group_sizes.columns for one in _of(role)))
+    exprs = (
+        *group_sizes.keys,
+        *group_sizes.kept,
+        *(expression for role in group_sizes.columns for expression in _of(role)),
+    )
     for expression in (part for expr in exprs for part in walk(_released(expr, group_sizes.size))):
         if not isinstance(expression, Comparison | In | Between) or _SIZE not in expression.parts:
             continue
-        numbers = [float(each.value) for each in expression.parts if isinstance(each, Constant) and not each.is_text]
+        numbers = [
+            float(constant.value)
+            for constant in expression.parts
+            if isinstance(constant, Constant) and not constant.is_text
+        ]
         if any(number > largest or (number == largest and _is_above(expression)) for number in numbers):
             raise NotOffered(
                 f"{_cut(question).strip()} So nothing is told by comparing with more: compare with less, or ask the "
@@ -251,7 +268,7 @@ def _is_above(condition: Expr) -> bool:
 # --- the question -----------------------------------------------------------------------------------------------------
 
 
-def _asked(context: RuleContext, group_sizes: GroupSizes) -> tuple[_Asked, GroupSizes]:
+def _answering(context: RuleContext, group_sizes: GroupSizes) -> tuple[_Answering, GroupSizes]:
     """The question that answers a query, and the query without the open tables that are part of the question.
 
     Raises NotOffered and NotTotal.
@@ -279,7 +296,7 @@ def _asked(context: RuleContext, group_sizes: GroupSizes) -> tuple[_Asked, Group
     epsilon = policy.per_query
     if parts.units is None:
         within, computed = _within(context, group_sizes, regions)
-        more["within"], more["computed"] = tuple(stored[text] for text in within), computed
+        more["within"], more["computed"] = tuple(stored[column] for column in within), computed
         more["is_unit"] = policy.unit_is_group and not within and not computed
     elif not parts.of_units:
         # Groups that the open table does not list are no groups of the query.
@@ -287,15 +304,17 @@ def _asked(context: RuleContext, group_sizes: GroupSizes) -> tuple[_Asked, Group
         own = fold(policy.unit)
         more["among"] = (*open_tables, values_of(context, group_sizes, (own, parts.unit), parts.units.relation))
     else:
-        more["units"], theirs = _units_table(context, group_sizes, parts)
-        epsilon = min(epsilon, theirs.per_query or epsilon)
+        more["units"], other_policy = _units_table(context, group_sizes, parts)
+        epsilon = min(epsilon, other_policy.per_query or epsilon)
     question = question_of(context, name, keys, epsilon=epsilon, max_size=policy.max_size, **more)
     _check_shown(group_sizes, regions)
     expressions = (*after, *(_released(expression, group_sizes.size) for expression in group_sizes.kept))
     if question.units is not None or parts.units is None:
-        return _Asked(question, regions, expressions, lookup=lookup), group_sizes
+        return _Answering(question, regions, expressions, lookup=lookup), group_sizes
     assert isinstance(parts.units.relation, Table)
-    return _Asked(question, regions, expressions, (context.path(parts.units.relation.name), parts.unit)), group_sizes
+    return _Answering(
+        question, regions, expressions, (context.path(parts.units.relation.name), parts.unit)
+    ), group_sizes
 
 
 def _needed_regions(
@@ -338,7 +357,7 @@ def _of_each_group(group_sizes: GroupSizes) -> set[str]:
 
 def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
     """The columns of which conditions leave one value."""
-    texts = set[str]()
+    columns = set[str]()
     for condition in conditions:
         match condition:
             case (
@@ -346,8 +365,8 @@ def _left_one_value(conditions: Iterable[Expr]) -> set[str]:
                 | Comparison("=", value, Column(name=name))
                 | In(Column(name=name), (value,))
             ) if not any(True for _ in columns_in([value])):
-                texts.add(name)
-    return texts
+                columns.add(name)
+    return columns
 
 
 def _parts(group_sizes: GroupSizes, policy: Policy) -> _Parts:
@@ -358,7 +377,7 @@ def _parts(group_sizes: GroupSizes, policy: Policy) -> _Parts:
             group_sizes.sources[0],
             on_records=tuple(expression for expression in group_sizes.filter if expression not in there),
         )
-    said = _JOINED.format(policy.unit)
+    refusal = _JOINED.format(policy.unit)
     if (
         len(group_sizes.sources) != 2
         or group_sizes.regions
@@ -366,18 +385,18 @@ def _parts(group_sizes: GroupSizes, policy: Policy) -> _Parts:
         or group_sizes.joins
         or not group_sizes.zeros
     ):
-        raise NotOffered(said)
+        raise NotOffered(refusal)
     first, second = group_sizes.sources
     every, records = first.relation, second.relation
     if not isinstance(every, Table) or not isinstance(records, Table) or first.on or second.join != "left":
-        raise NotOffered(said)
+        raise NotOffered(refusal)
     if records.name != group_sizes.table or len(group_sizes.unit) != 1 or not isinstance(group_sizes.size, Aggregate):
-        raise NotOffered(said)
+        raise NotOffered(refusal)
     (unit,) = group_sizes.unit
-    mine = Column(second.number, fold(policy.unit or ""))
+    own = Column(second.number, fold(policy.unit or ""))
     if not isinstance(unit, Column) or unit.source != first.number or group_sizes.size.name != "count":
-        raise NotOffered(said)
-    met = {Comparison("=", unit, mine), Comparison("=", mine, unit)}
+        raise NotOffered(refusal)
+    met = {Comparison("=", unit, own), Comparison("=", own, unit)}
     on_records = tuple(condition for condition in second.on if condition not in met)
     if len(second.on) != len(on_records) + 1 or any(
         _sources(expression) != {second.number} for expression in on_records
@@ -402,23 +421,27 @@ def _units_table(context: RuleContext, group_sizes: GroupSizes, parts: _Parts) -
     assert parts.units is not None
     assert isinstance(parts.units.relation, Table)
     name = parts.units.relation.name
-    protected, mine = context.catalog.protected[name], context.policy(group_sizes.table)
+    protected, own_policy = context.catalog.protected[name], context.policy(group_sizes.table)
     policy, (here, there) = protected.policy, (context.label(name), context.label(group_sizes.table))
-    if name.catalog != group_sizes.table.catalog or policy.population != mine.population or policy.privacy_unit is None:
+    if (
+        name.catalog != group_sizes.table.catalog
+        or policy.population != own_policy.population
+        or policy.privacy_unit is None
+    ):
         raise NotOffered(
             f"{here} and {there} are not protected in one population, so no charge covers both: ask the steward to "
             "protect them with the same population, and the column of the privacy unit in each."
         )
-    if fold(policy.privacy_unit) != parts.unit or not mine.unit_is_group:
+    if fold(policy.privacy_unit) != parts.unit or not own_policy.unit_is_group:
         raise NotOffered(
             f"{here} and {there} are joined only by the privacy unit of both, and then its records are counted: "
-            f"{policy.unit_in_words} of {here} is one, and {mine.unit_in_words} of {there}, whose groups the policy "
-            f"counts by {mine.unit}."
+            f"{policy.unit_in_words} of {here} is one, and {own_policy.unit_in_words} of {there}, whose groups the "
+            f"policy counts by {own_policy.unit}."
         )
     if not protected.stands or policy.per_query is None:
         raise NotOffered(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
     types, column = context.types(name), fold(policy.privacy_unit)
-    if not compare(types[column], context.types(group_sizes.table)[fold(mine.unit or "")]):
+    if not compare(types[column], context.types(group_sizes.table)[fold(own_policy.unit or "")]):
         raise NotOffered(f"The units of {here} and {there} have different types: ask the steward to give them one.")
     stored = {fold(column): column for column in context.columns(name)}
     filters = _conditions(context, name, parts.on_units)
@@ -461,9 +484,9 @@ def _within(context: RuleContext, group_sizes: GroupSizes, regions: Sequence[str
 def _different(context: RuleContext, group_sizes: GroupSizes, names: set[str]) -> str:
     """What may be asked of a single column that is no unit."""
     held = {fold(name) for name in context.policy(group_sizes.table).drop}
-    texts = [spelled([column]) for column in context.columns(group_sizes.table) if fold(column) in names - held]
-    plain = len(texts) == 1 == len(group_sizes.unit) and isinstance(group_sizes.unit[0], Column)
-    return f", or for count(DISTINCT {texts[0]}) instead" if plain else ""
+    columns = [spelled([column]) for column in context.columns(group_sizes.table) if fold(column) in names - held]
+    plain = len(columns) == 1 == len(group_sizes.unit) and isinstance(group_sizes.unit[0], Column)
+    return f", or for count(DISTINCT {columns[0]}) instead" if plain else ""
 
 
 def _size(context: RuleContext, group_sizes: GroupSizes, policy: Policy) -> Size:
@@ -597,7 +620,7 @@ def _released(expr: Expr, size: Expr) -> Expr:
     return rebuilt(expr, change)
 
 
-def _over_release(context: RuleContext, group_sizes: GroupSizes, asked: _Asked, node: Node) -> Node:
+def _over_release(context: RuleContext, group_sizes: GroupSizes, answering: _Answering, node: Node) -> Node:
     """The query over the release that shows the columns of `group_sizes`. Raises NotOffered."""
     renderer = Renderer()
 
@@ -619,11 +642,15 @@ def _over_release(context: RuleContext, group_sizes: GroupSizes, asked: _Asked, 
     for role, name, written_column in zip(
         group_sizes.columns, names, written_columns(node, group_sizes.columns), strict=True
     ):
-        text = _column(role, over, type_of_count(written_column), there, quantiles)
-        text = named_keys[keys.index(text)] if role.what in ("region", "size") and text in keys else text
-        shown.append(f"{text} AS {quoted([name])}")
-    source = f"{_source(context, group_sizes, asked)} AS {_RELEASE}"
-    where = " AND ".join([f"level = {_level(group_sizes, asked)}", *sorted(f"({over(one)})" for one in asked.after)])
+        column_sql = _column(role, over, type_of_count(written_column), there, quantiles)
+        column_sql = (
+            named_keys[keys.index(column_sql)] if role.what in ("region", "size") and column_sql in keys else column_sql
+        )
+        shown.append(f"{column_sql} AS {quoted([name])}")
+    source = f"{_source(context, group_sizes, answering)} AS {_RELEASE}"
+    where = " AND ".join(
+        [f"level = {_level(group_sizes, answering)}", *sorted(f"({over(condition)})" for condition in answering.after)]
+    )
     if quantiles:
         beside = [
             column for at, quantile in enumerate(quantiles) for column in weighted.cumulative(quantile, over, at, keys)
@@ -633,8 +660,8 @@ def _over_release(context: RuleContext, group_sizes: GroupSizes, asked: _Asked, 
         named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, named_keys, strict=True) if key != name)
         source, where = f"(SELECT *, {named} FROM {source} WHERE {where}) AS {_RELEASE}", ""
     filtered = f" WHERE {where}" if where else ""
-    text = f"SELECT {', '.join(shown)} FROM {source}{filtered}{_grouped(group_sizes, named_keys)}"
-    replacement = sqlglot.parse_one(text, read=DIALECT)
+    sql = f"SELECT {', '.join(shown)} FROM {source}{filtered}{_grouped(group_sizes, named_keys)}"
+    replacement = sqlglot.parse_one(sql, read=DIALECT)
     followed = group_sizes.whole or any(node.args.get(part) for part in _OF_GROUPS)
     if not followed or not order_limit(_bare(node) if group_sizes.whole else node, replacement):
         # Where the query has no such clause of its own, it is a WHERE around the query of sizes.
@@ -657,9 +684,9 @@ def _column(
     return weighted.statistic(role.expr, over, quantiles.index(role.expr) if role.expr in quantiles else 0)
 
 
-def _level(group_sizes: GroupSizes, asked: _Asked) -> int:
+def _level(group_sizes: GroupSizes, answering: _Answering) -> int:
     """The level of the release that has all regions of the query; each level adds up to the one above it."""
-    return _depth(group_sizes, asked.regions, asked.lookup)
+    return _depth(group_sizes, answering.regions, answering.lookup)
 
 
 def _depth(group_sizes: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> int:
@@ -695,7 +722,7 @@ def _grouped(group_sizes: GroupSizes, keys: Sequence[str]) -> str:
         return ""
     if len(group_sizes.sets) == 1 and len(group_sizes.sets[0]) == len(keys):
         return f" GROUP BY {', '.join(dict.fromkeys(keys))}"
-    sets = ", ".join(f"({', '.join(keys[at] for at in one)})" for one in group_sizes.sets)
+    sets = ", ".join(f"({', '.join(keys[at] for at in numbers)})" for numbers in group_sizes.sets)
     return f" GROUP BY GROUPING SETS ({sets})"
 
 
@@ -712,20 +739,20 @@ def _bare(node: Node) -> Node:
 _OF_GROUPS = ("having", "qualify", "distinct")
 
 
-def _source(context: RuleContext, group_sizes: GroupSizes, asked: _Asked) -> str:
+def _source(context: RuleContext, group_sizes: GroupSizes, answering: _Answering) -> str:
     """The release, with sizes of the type that the query gives them, and a row for groups of size 0, if there is an
     open table of all units.
     """
-    release, column = quoted(asked.question.path), asked.question.size.column
+    release, column = quoted(answering.question.path), answering.question.size.column
     if isinstance(group_sizes.size, Aggregate) and group_sizes.size.name == "sum":
         whole = column is None or context.types(group_sizes.table)[fold(column)] in WHOLE
         kind = "HUGEINT" if whole else "DOUBLE"
         release = f"(SELECT * REPLACE (CAST(size AS {kind}) AS size) FROM {release})"
-    if asked.lookup is not None:
-        release = asked.lookup.joined(release)
-    if asked.units is None:
+    if answering.lookup is not None:
+        release = answering.lookup.joined(release)
+    if answering.units is None:
         return release
-    path, column = asked.units
+    path, column = answering.units
     known = f"SELECT count(DISTINCT {quoted([column])}) FROM {quoted(path)} AS _dk_units"
     return (
         f"(SELECT 0 AS level, size, groups FROM {release} AS _dk_sizes WHERE level = 0 AND size > 0 UNION ALL "

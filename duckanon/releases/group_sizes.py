@@ -39,10 +39,10 @@ def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
         return None
     keys: list[Key] = []
     for column in policy.hierarchy:
-        found = key(protected, column)
-        if found is None:
+        own_key = key(protected, column)
+        if own_key is None:
             break
-        keys.append(found)
+        keys.append(own_key)
     return tuple(keys)
 
 
@@ -54,7 +54,7 @@ def suggestion(context: RuleContext, name: TableName, regions: Sequence[Key] | N
     assert policy.unit is not None
     assert policy.per_query is not None
     shown = keys if regions is None else regions
-    more = f", hierarchy := {literals([one.column for one in shown])}" if keys else ""
+    more = f", hierarchy := {literals([region.column for region in shown])}" if keys else ""
     return (
         f"dp_group_sizes({literal(context.written(name))}, {literal(policy.unit)}{more}, "
         f"epsilon := {_exact(policy.per_query)}, max_size := {policy.max_size})"
@@ -62,8 +62,8 @@ def suggestion(context: RuleContext, name: TableName, regions: Sequence[Key] | N
 
 
 def _exact(number: Fraction) -> str:
-    text = written(number)
-    return literal(text) if "/" in text else text
+    shown = written(number)
+    return literal(shown) if "/" in shown else shown
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     reason = check(question, context.protected(name))
     if reason is not None:
         return reason
-    for part, value in full_name(question.path).args.items():
+    for part, argument in full_name(question.path).args.items():
         if part in ("this", "db", "catalog"):
-            call.node.set(part, value)
+            call.node.set(part, argument)
     settle(context, name, question, Verdict.RELEASED, words(question))
     return None
 
@@ -121,7 +121,10 @@ def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | No
         return "How many groups there are is told with noise only, as with totals := 'private'"
     if unit is None or fold(unit) != fold(policy.unit):
         return f"The policy counts groups by {policy.unit}"
-    if hierarchy is None or [fold(name) for name in hierarchy] != [fold(one.column) for one in keys][: len(hierarchy)]:
+    if (
+        hierarchy is None
+        or [fold(name) for name in hierarchy] != [fold(region.column) for region in keys][: len(hierarchy)]
+    ):
         return "The hierarchy must be the policy's as far as its columns have domains, or the first columns of it"
     if cost is None or cost <= 0:
         return "epsilon must be a number above zero"
@@ -191,11 +194,13 @@ def words(question: GroupSizesQuestion) -> str:
 
 def words_beside(context: RuleContext, name: TableName, question: GroupSizesQuestion) -> str:
     """What is said of a query that is computed from the numbers alone: which call has their intervals, if one has."""
-    said = f"The numbers have noise, which protects {question.protects}."
+    sentence = f"The numbers have noise, which protects {question.protects}."
     call = suggestion(context, name, question.hierarchy)
     usual = question_of(context, name, question.hierarchy, epsilon=question.epsilon, max_size=question.max_size)
     if call is None or question != usual:
         left_out = left_out_of(question)
         more = f", and differ from the true ones by {left_out} too" if left_out else ""
-        return f"{said} They have no intervals{more}.{in_one_region(question)}"
-    return f"{said} The 95 % intervals of the numbers of groups are in FROM {call}, for free.{not_covered(question)}"
+        return f"{sentence} They have no intervals{more}.{in_one_region(question)}"
+    return (
+        f"{sentence} The 95 % intervals of the numbers of groups are in FROM {call}, for free.{not_covered(question)}"
+    )

@@ -80,21 +80,23 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
     Raises NotOffered for one that has too many values, and NotBounded and NotTotal for one of which none are known.
     """
     try:
-        values = next(filter(None, (read(columns, expr) for read in _READERS)), None) or _plain(columns, expr)
+        key_values = next(filter(None, (read(columns, expr) for read in _READERS)), None) or _plain(columns, expr)
     except NotOffered as no:
         raise NotBounded(str(no)) from no
-    count = values.of.high - values.of.low + 1
+    count = key_values.of.high - key_values.of.low + 1
     if count > MOST_CELLS:
         raise NotOffered(
             f"A key that is computed from bounds has at most {MOST_CELLS:,} values, and {shown} has {count:,}: take "
             "wider steps, or fewer of them by a condition with CASE."
         )
-    if values.refused:
-        raise NotOffered(values.refused)
-    value = values.value.format(f"(CAST({{0}} AS BIGINT) + ({values.of.low}))")
-    if not values.of.nullable:
-        return Histogram(Steps(values.of.sql, values.of.low, count - 1), value)
-    return Histogram(Steps(values.of.sql, values.of.low, count), f"(CASE WHEN {{0}} < {count} THEN {value} END)")
+    if key_values.refused:
+        raise NotOffered(key_values.refused)
+    shown_value = key_values.value.format(f"(CAST({{0}} AS BIGINT) + ({key_values.of.low}))")
+    if not key_values.of.nullable:
+        return Histogram(Steps(key_values.of.sql, key_values.of.low, count - 1), shown_value)
+    return Histogram(
+        Steps(key_values.of.sql, key_values.of.low, count), f"(CASE WHEN {{0}} < {count} THEN {shown_value} END)"
+    )
 
 
 def _plain(columns: Columns, expr: Expr) -> _Values:
@@ -161,10 +163,10 @@ def _as_moments(columns: Columns, unit: str, starts: _Values) -> _Values:
 
 
 def _as_moments_of(zone: str, unit: str, starts: _Values) -> _Values:
-    value = f"timezone('{zone}', CAST({starts.value} AS TIMESTAMP))"
+    moment = f"timezone('{zone}', CAST({starts.value} AS TIMESTAMP))"
     is_fine = zone == "UTC" or (unit in (*_START_OF, "hour") and _are_different(zone, unit, starts.of))
     refused = "" if is_fine else _NO_MOMENTS.format(unit=unit, zone=zone)
-    return replace(starts, value=value, of_moments=True, refused=refused)
+    return replace(starts, value=moment, of_moments=True, refused=refused)
 
 
 _NO_MOMENTS = (
@@ -267,8 +269,8 @@ def _named(columns: Columns, expr: Expr) -> _Values | None:
     name, arguments = called(expr)
     if name not in _NAMES or len(arguments) != 1:
         return None
-    part, value = _NAMES[name]
-    return _Values(known(Function(part, tuple(arguments)), columns), value)
+    part, shown = _NAMES[name]
+    return _Values(known(Function(part, tuple(arguments)), columns), shown)
 
 
 # The part of a date that has the name, and one date with each of its values.
@@ -286,12 +288,12 @@ def _written(columns: Columns, expr: Expr) -> _Values | None:
     # Its format is one that cannot fail.
     scalar(expr, columns.types, columns.today)
     form = arguments[1].value
-    asked = directives(form)
+    used = directives(form)
     # A number of a place is put in twice.
-    text = literal(form).replace("{", "{{{{").replace("}", "}}}}")
-    if len(asked) == 1 and asked <= _PARTS_WRITTEN.keys():
-        part, moment = _PARTS_WRITTEN[asked.pop()]
-        return _Values(known(Function(part, (arguments[0],)), columns), f"strftime({moment}, {text})")
+    format_sql = literal(form).replace("{", "{{{{").replace("}", "}}}}")
+    if len(used) == 1 and used <= _PARTS_WRITTEN.keys():
+        part, moment = _PARTS_WRITTEN[used.pop()]
+        return _Values(known(Function(part, (arguments[0],)), columns), f"strftime({moment}, {format_sql})")
     unit = unit_written(form)
     if unit is None:
         # Two dates must not have one text: they would be one group.
@@ -300,7 +302,7 @@ def _written(columns: Columns, expr: Expr) -> _Values | None:
     is_coarser = coarser in _COARSER[unit]
     of, unit = (of, coarser) if is_coarser else (arguments[0], unit)
     dates = _starts(unit, on_clocks(known(of, columns), columns.today))
-    return _Values(dates.of, f"strftime({dates.value}, {text})")
+    return _Values(dates.of, f"strftime({dates.value}, {format_sql})")
 
 
 def _last_days(columns: Columns, expr: Expr) -> _Values | None:
@@ -325,8 +327,8 @@ def _bucketed(columns: Columns, expr: Expr) -> _Values | None:
     if of.kind != ZONED:
         return _buckets(width, of)
     # DuckDB's buckets of moments begin in UTC, whatever the session's zone.
-    values = _buckets(width, replace(of, kind=TIMESTAMP))
-    return replace(values, value=f"timezone('UTC', {values.value})")
+    in_local_time = _buckets(width, replace(of, kind=TIMESTAMP))
+    return replace(in_local_time, value=f"timezone('UTC', {in_local_time.value})")
 
 
 def _buckets(by: Duration, of: Bounded) -> _Values:

@@ -70,7 +70,7 @@ class Quotient:
 
     def width(self, counts: Sequence[int]) -> float:
         """For 95 % how far the quotient is from the true one at most, times the noisy divisor. counts: of each kind."""
-        kinds = tuple(Kind(value, count) for value, count in zip(self.values, counts, strict=True))
+        kinds = tuple(Kind(weight, count) for weight, count in zip(self.values, counts, strict=True))
         return quotient_widths(self.each, kinds).most * float(self.unit)
 
     def end_sql(self, side: str, above: str, below: str, counts: Sequence[str], more: str = NOTHING) -> str:

@@ -59,19 +59,22 @@ def components(database: str, keys: Sequence[Key], filters: Sequence[DomainFilte
     rest = [
         domain_filter for domain_filter in filters if not any(set(domain_filter.keys) <= set(part) for part in parts)
     ]
-    queries = [_where(combinations(database, keys, part), part, mine) for part, mine in zip(parts, own, strict=True)]
+    queries = [
+        _where(combinations(database, keys, part), part, own_filters)
+        for part, own_filters in zip(parts, own, strict=True)
+    ]
     joined = _joined([{*part} for part in parts], [{*domain_filter.keys} for domain_filter in rest])
-    values = []
+    separate = []
     for places in joined:
-        mine = tuple(query for part, query in zip(parts, queries, strict=True) if set(part) <= places)
+        own_queries = tuple(query for part, query in zip(parts, queries, strict=True) if set(part) <= places)
         across = [domain_filter for domain_filter in rest if set(domain_filter.keys) <= places]
-        values.append(Component(mine, _where(" CROSS JOIN ".join(mine), sorted(places), across)))
-    return values
+        separate.append(Component(own_queries, _where(" CROSS JOIN ".join(own_queries), sorted(places), across)))
+    return separate
 
 
 def _where(source: str, places: Sequence[int], filters: Sequence[DomainFilter]) -> str:
     """A query for the columns of keys, where all conditions hold."""
-    where = f" WHERE {' AND '.join(one.sql for one in filters)}" if filters else ""
+    where = f" WHERE {' AND '.join(domain_filter.sql for domain_filter in filters)}" if filters else ""
     return f"(SELECT {_names(places)} FROM {source}{where})"
 
 
@@ -81,11 +84,11 @@ def _names(places: Iterable[int]) -> str:
 
 def _joined(sets: Sequence[set[int]], links: Sequence[set[int]]) -> list[set[int]]:
     """The sets, those that a link meets made one, in order of their least numbers."""
-    found = [set(numbers) for numbers in sets]
+    merged = [set(numbers) for numbers in sets]
     for link in links:
-        met = [numbers for numbers in found if numbers & link]
-        found = [numbers for numbers in found if not numbers & link] + [set().union(*met)]
-    return sorted(found, key=min)
+        met = [numbers for numbers in merged if numbers & link]
+        merged = [numbers for numbers in merged if not numbers & link] + [set().union(*met)]
+    return sorted(merged, key=min)
 
 
 def _count(con: duckdb.DuckDBPyConnection, query: str, most: int) -> int:
@@ -99,8 +102,14 @@ def dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
     """The positions of the keys, in parts: keys whose domains depend on each other are in one part."""
     parts: list[list[int]] = []
     for at, key in enumerate(keys):
-        met = [part for part in parts if any(_depends(key, keys[each]) or _depends(keys[each], key) for each in part)]
-        parts = [part for part in parts if part not in met] + [sorted([at, *(each for part in met for each in part)])]
+        met = [
+            part
+            for part in parts
+            if any(_depends(key, keys[position]) or _depends(keys[position], key) for position in part)
+        ]
+        parts = [part for part in parts if part not in met] + [
+            sorted([at, *(position for part in met for position in part)])
+        ]
     return sorted(parts)
 
 
@@ -119,11 +128,11 @@ def combinations(database: str, keys: Sequence[Key], places: Sequence[int]) -> s
     for at in places:
         beside = [other for other in places if other != at and _depends(keys[at], keys[other])]
         own = keys[at]
-        names = [f"{_listed(own, own)} AS k{at}", *(f"{_listed(own, keys[one])} AS k{one}" for one in beside)]
+        names = [f"{_listed(own, own)} AS k{at}", *(f"{_listed(own, keys[other])} AS k{other}" for other in beside)]
         table = f"{schema}.{quoted([own.domain])}" if own.path is None else quoted(own.path)
         if own.constants:
-            values = ", ".join(f"({constant})" for constant in own.constants)
-            table = f"(VALUES {values}) AS v({quoted([own.column])})"
+            constants = ", ".join(f"({constant})" for constant in own.constants)
+            table = f"(VALUES {constants}) AS v({quoted([own.column])})"
         if own.sought is not None:
             # None is known until they are found.
             table = f"(SELECT CAST(NULL AS {own.kind}) AS {quoted([own.named(own.column)])} LIMIT 0)"

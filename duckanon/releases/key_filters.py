@@ -62,7 +62,13 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
         for expression in on_keys
     }
     rest = conditions(context, name, [condition for condition in where if condition not in on_keys])
-    return Filtered(all_keys, tuple(sorted(domain_filters, key=lambda item: item.sql)), rest, of_keys, tuple(on_keys))
+    return Filtered(
+        all_keys,
+        tuple(sorted(domain_filters, key=lambda domain_filter: domain_filter.sql)),
+        rest,
+        of_keys,
+        tuple(on_keys),
+    )
 
 
 def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = layout.key) -> Expr | None:
@@ -73,10 +79,10 @@ def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = l
 def _above(context: RuleContext, name: TableName, keys: Sequence[Key]) -> dict[str, Key]:
     """Public columns that the domains of the keys list beside these, as a domain of counties lists their states."""
     own = {fold(key.column) for key in keys}
-    found = {}
-    for column in sorted({each for key in keys for each in key.columns} - own):
+    keys_above = {}
+    for column in sorted({column for key in keys for column in key.columns} - own):
         try:
-            found[column] = public_key(context, name, Column(0, column))
+            keys_above[column] = public_key(context, name, Column(0, column))
         except NotOffered:
             continue
-    return found
+    return keys_above

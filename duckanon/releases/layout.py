@@ -77,7 +77,7 @@ def outcome(event: Event) -> str:
     """The place of a record, as SQL. There are `len(event) + 1`."""
     if isinstance(event, Steps):
         return f"(CASE WHEN {event.sql} IS NOT NULL THEN {event.sql} - ({event.low}) ELSE {event.last} END)"
-    tried = " ".join(f"WHEN {one} THEN {at}" for at, one in enumerate(event))
+    tried = " ".join(f"WHEN {condition} THEN {at}" for at, condition in enumerate(event))
     return f"(CASE {tried} ELSE {len(event)} END)"
 
 
@@ -89,6 +89,6 @@ def in_words(event: Event, called: Callable[[str], str] = str) -> str:
 def combinations(events: Sequence[Event]) -> int:
     """How many combinations of conditions there are, whatever steps there are."""
     number = 1
-    for one in events:
-        number *= 1 if isinstance(one, Steps) else len(one) + 1
+    for event in events:
+        number *= 1 if isinstance(event, Steps) else len(event) + 1
     return number

@@ -44,13 +44,13 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
         return
     database = context.path(name)[0]
     shown = ", ".join(f"k{at} AS {quoted([key.column])}" for at, key in enumerate(keys))
-    text = " CROSS JOIN ".join(combinations(database, keys, places) for places in parts)
-    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {text}", read=DIALECT))
+    source = " CROSS JOIN ".join(combinations(database, keys, places) for places in parts)
+    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {source}", read=DIALECT))
     holder.set("alias", node.args.get("alias"))
     holder.set("joins", node.args.get("joins"))
     context.bound.tables |= {TableName(fold(database), SCHEMA, fold(key.domain)) for key in keys}
     context.replace(node, holder)
     seek(context, name, keys)
-    told = _FOUND if any(key.found for key in keys) else _TOLD
-    told += _AROUND if around else ""
-    context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, told))
+    reason = _FOUND if any(key.found for key in keys) else _TOLD
+    reason += _AROUND if around else ""
+    context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, reason))

@@ -88,13 +88,13 @@ class LookUp:
     def resolved(self) -> dict[str, Any]:
         """All that what it finds depends on, beside contents."""
         pairs = [[place.of and place.of.resolved(), place.column, theirs] for place, theirs, _ in self.pairs]
-        found = {
+        facts = {
             "table": self.location.identity,
             "version": self.version,
             "pairs": pairs,
             "optional": self.optional,
         }
-        return found if self.whether is None else found | {"whether": self.whether.where}
+        return facts if self.whether is None else facts | {"whether": self.whether.where}
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class LookedUp:
     def resolved(self) -> dict[str, Any]:
         """All that its values depend on, as plain values."""
         contents = [content.content for content in self.contents]
-        found = {"column": self.shown, "look_up": self.look_up.resolved(), "contents": contents}
-        return found | {"declared": self.declared} if self.declared else found
+        facts = {"column": self.shown, "look_up": self.look_up.resolved(), "contents": contents}
+        return facts | {"declared": self.declared} if self.declared else facts
 
     @property
     def digest(self) -> str:
@@ -138,12 +138,12 @@ def with_columns(records: str, columns: Sequence[LookedUp]) -> str:
     joined = "".join(_joined(step, names, columns) for step in steps)
     shown = []
     for lookup in columns:
-        value = (
+        column_sql = (
             quoted([names[lookup.look_up], lookup.shown]) if lookup.shown else f"({_is_found(lookup.look_up, names)})"
         )
-        shown.append(f"{value} AS {quoted([lookup.name])}")
-        found = [_is_found(step, names) for step in lookup.look_up.chain if not step.optional]
-        shown.append(f"({' AND '.join(found) or 'true'}) AS {quoted([lookup.counts])}")
+        shown.append(f"{column_sql} AS {quoted([lookup.name])}")
+        conditions = [_is_found(step, names) for step in lookup.look_up.chain if not step.optional]
+        shown.append(f"({' AND '.join(conditions) or 'true'}) AS {quoted([lookup.counts])}")
     return f'(SELECT "{_RECORD}".*, {", ".join(shown)} FROM {records} AS "{_RECORD}"{joined})'
 
 
@@ -155,8 +155,8 @@ def _is_found(step: LookUp, names: Mapping[LookUp, str]) -> str:
 def _joined(step: LookUp, names: Mapping[LookUp, str], columns: Sequence[LookedUp]) -> str:
     conditions = []
     for own, theirs, kind in step.pairs:
-        mine = quoted([_RECORD if own.of is None else names[own.of], own.column])
-        conditions.append(met(mine, own.kind, quoted([names[step], theirs]), kind))
+        own_column = quoted([_RECORD if own.of is None else names[own.of], own.column])
+        conditions.append(met(own_column, own.kind, quoted([names[step], theirs]), kind))
     assert None not in conditions
     on = " AND ".join(condition for condition in conditions if condition is not None)
     if step.version is not None and step.whether is None:

@@ -43,7 +43,7 @@ def spelled_in(stored: Stored, column: str) -> tuple[str, str]:
 def declared_bounds(context: RuleContext, step: LookUp, column: str) -> tuple[str, ...] | None:
     """The bounds of a folded column of a protected table, as its policy has them."""
     declared = context.catalog.protected[table_of(step)].policy.bounds
-    return {fold(name): each for name, each in declared.items()}.get(column)
+    return {fold(name): own_bounds for name, own_bounds in declared.items()}.get(column)
 
 
 def with_looked_up(context: RuleContext, table: TableName, columns: Mapping[str, LookedUp]) -> tuple[TableName, Table]:
@@ -52,7 +52,9 @@ def with_looked_up(context: RuleContext, table: TableName, columns: Mapping[str,
     stored = protected.stored
     assert stored is not None
     kinds = {column.name: _kind(context, column) for column in columns.values()}
-    bounds = {column.name: each for column in columns.values() if (each := _bounds(context, column)) is not None}
+    bounds = {
+        column.name: own_bounds for column in columns.values() if (own_bounds := _bounds(context, column)) is not None
+    }
     domains = {
         name: domain
         for name, column in columns.items()
@@ -88,9 +90,9 @@ def _bounds(context: RuleContext, lookup: LookedUp) -> tuple[str, ...] | None:
     own = own_step(kind)
     if own is None or not lookup.shown:
         return None
-    value = quoted([lookup.shown])
+    column = quoted([lookup.shown])
     low, high = context.releases.value(
-        f"SELECT system.main.min({value}), system.main.max({value}) FROM {quoted(step.location.path)} AS _dk_open"
+        f"SELECT system.main.min({column}), system.main.max({column}) FROM {quoted(step.location.path)} AS _dk_open"
     )
     if low is None:
         return None
@@ -115,8 +117,8 @@ def _domain(
         raise NotOffered(f"{lookup.shown} of {step.label} is a float, by which nothing is grouped here: round it.")
     same = {column.shown: name for name, column in columns.items() if column.look_up == step}
     listed = tuple(sorted(same))
-    optional = any(each.optional for each in step.chain)
-    named = tuple(same[each] for each in listed)
+    optional = any(link.optional for link in step.chain)
+    named = tuple(same[column] for column in listed)
     return Domain(lookup.digest, named, True, step.location.path, listed, optional)
 
 
@@ -128,12 +130,16 @@ def _declared(
     protected = context.catalog.protected[table_of(step)]
     policy, column = protected.policy, fold(lookup.shown)
     domain = protected.domains.get(column)
-    public = {fold(each) for each in (*policy.public, *policy.hierarchy)} - {fold(each) for each in policy.drop}
+    public = {fold(public_column) for public_column in (*policy.public, *policy.hierarchy)} - {
+        fold(public_column) for public_column in policy.drop
+    }
     if domain is None or column not in public or domain.found:
         if is_number:
             return None
         raise NotOffered(f"The policy of {step.label} offers no keys of {lookup.shown}, and no bounds.")
-    folded = {fold(each.shown): name for name, each in columns.items() if each.look_up == step}
-    named = tuple(folded.get(fold(each), f"{step.name}.{fold(each)}") for each in domain.columns)
-    optional = domain.nullable or any(each.optional for each in step.chain)
+    folded = {fold(looked.shown): name for name, looked in columns.items() if looked.look_up == step}
+    named = tuple(
+        folded.get(fold(listed_column), f"{step.name}.{fold(listed_column)}") for listed_column in domain.columns
+    )
+    optional = domain.nullable or any(link.optional for link in step.chain)
     return replace(domain, columns=named, listed=domain.listed or domain.columns, nullable=optional)

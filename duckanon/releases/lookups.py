@@ -58,14 +58,14 @@ class Lookup:
 
         A record that matches several rows with the same values is as many records of its group.
         """
-        columns = [f"{quoted([one])} AS {_named(one)}" for one in dict.fromkeys((*self.theirs, *self.shown))]
+        columns = [f"{quoted([column])} AS {_named(column)}" for column in dict.fromkeys((*self.theirs, *self.shown))]
         where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
         counted = f"SELECT {', '.join(columns)}, count(*) AS _dk_times FROM {quoted(self.path)} AS _dk_rows"
         met = " AND ".join(
-            f"_dk_sizes.{quoted([mine])} = _dk_open.{_named(other)}"
-            for mine, other in zip(self.own, self.theirs, strict=True)
+            f"_dk_sizes.{quoted([own_column])} = _dk_open.{_named(other)}"
+            for own_column, other in zip(self.own, self.theirs, strict=True)
         )
-        beside = "".join(f", _dk_open.{_named(one)}" for one in self.shown)
+        beside = "".join(f", _dk_open.{_named(column)}" for column in self.shown)
         return (
             f"(SELECT _dk_sizes.* REPLACE (_dk_sizes.size * _dk_open._dk_times AS size){beside} "
             f"FROM {release} AS _dk_sizes JOIN ({counted}{where} GROUP BY ALL) AS _dk_open ON {met})"
@@ -92,13 +92,13 @@ def looked_up(context: RuleContext, group_sizes: GroupSizes) -> tuple[GroupSizes
     }
     hierarchy = {fold(key.column) for key in offered(context, group_sizes.table) or ()}
     about = {expression: _numbers(expression) for expression in group_sizes.filter if expression not in pairs}
-    if not pairs or not {mine for mine, _ in pairs.values()} <= hierarchy:
+    if not pairs or not {record_column for record_column, _ in pairs.values()} <= hierarchy:
         return group_sizes, None
     if any(len(numbers) != 1 for numbers in about.values()):
         raise NotOffered(
             "A table that is joined is joined by equal columns alone: write other conditions on one of both."
         )
-    same = {theirs: Column(records.number, mine) for mine, theirs in pairs.values()}
+    same = {theirs: Column(records.number, record_column) for record_column, theirs in pairs.values()}
 
     def change(expression: Expr) -> Expr | None:
         if not isinstance(expression, Column) or expression.source != other.number:
@@ -135,7 +135,9 @@ def looked_up(context: RuleContext, group_sizes: GroupSizes) -> tuple[GroupSizes
         for part in walk(key)
         if isinstance(part, Column) and part.source == other.number and part.name not in same
     }
-    where = sorted(f"({Renderer().text(one)})" for one, numbers in about.items() if numbers == {other.number})
+    where = sorted(
+        f"({Renderer().text(condition)})" for condition, numbers in about.items() if numbers == {other.number}
+    )
     own, theirs = zip(*sorted(pairs.values()), strict=True)
     return changed, Lookup(context.path(other.relation.name), own, theirs, tuple(sorted(shown)), tuple(where))
 
@@ -162,12 +164,12 @@ def _sources(group_sizes: GroupSizes) -> tuple[Source | None, Source | None]:
     return records[0], others[0]
 
 
-def _pair(condition: Expr, mine: int, other: int) -> tuple[str, str] | None:
+def _pair(condition: Expr, records: int, other: int) -> tuple[str, str] | None:
     """The columns of the records and of the other table that a condition says are equal."""
     if not isinstance(condition, Comparison) or condition.operator != "=":
         return None
     by_source = {part.source: part.name for part in condition.parts if isinstance(part, Column)}
-    return (by_source[mine], by_source[other]) if set(by_source) == {mine, other} else None
+    return (by_source[records], by_source[other]) if set(by_source) == {records, other} else None
 
 
 def _numbers(expr: Expr) -> set[int]:
@@ -180,8 +182,12 @@ def among(context: RuleContext, group_sizes: GroupSizes) -> tuple[GroupSizes, tu
     A query without such conditions is left as it is. Raises NotOffered and NotTotal for what could fail on a record.
     """
     semi = [source for source in group_sizes.sources if source.join == "semi"]
-    inner = [one for one in group_sizes.filter if isinstance(one, InQuery) and not is_protected(one.query)]
-    taken: list[Among] = []
+    inner = [
+        condition
+        for condition in group_sizes.filter
+        if isinstance(condition, InQuery) and not is_protected(condition.query)
+    ]
+    memberships: list[Among] = []
     for source in semi:
         pairs = [
             pair
@@ -191,30 +197,30 @@ def among(context: RuleContext, group_sizes: GroupSizes) -> tuple[GroupSizes, tu
         rest = [condition for condition in source.on if _numbers(condition) == {source.number}]
         if len(pairs) != 1 or len(rest) != len(source.on) - 1 or not isinstance(source.relation, Table):
             return group_sizes, ()
-        taken.append(values_of(context, group_sizes, pairs[0], source.relation, rest))
-    for one in inner:
-        probed = _probed(one, group_sizes)
+        memberships.append(values_of(context, group_sizes, pairs[0], source.relation, rest))
+    for in_query in inner:
+        probed = _probed(in_query, group_sizes)
         if probed is None:
             return group_sizes, ()
-        mine, column, table, rest = probed
-        taken.append(values_of(context, group_sizes, (mine, column), table, rest))
+        own, column, table, rest = probed
+        memberships.append(values_of(context, group_sizes, (own, column), table, rest))
     sources = tuple(source for source in group_sizes.sources if source not in semi)
     return replace(group_sizes, sources=sources, filter=group_sizes.filter - frozenset(inner)), tuple(
-        sorted(taken, key=repr)
+        sorted(memberships, key=repr)
     )
 
 
-def _probed(one: InQuery, group_sizes: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
+def _probed(in_query: InQuery, group_sizes: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
     """Column, other column, table and conditions of `column IN (SELECT other FROM table WHERE ...)`."""
-    query = one.query
+    query = in_query.query
     if not isinstance(query, Block) or not query.is_plain or len(query.sources) != 1 or len(query.outputs) != 1:
         return None
     (source,), (output,) = query.sources, query.outputs
-    if any(_numbers(each) != {source.number} for each in query.where):
+    if any(_numbers(condition) != {source.number} for condition in query.where):
         return None
-    match one.operand, output.expr, source.relation:
-        case Column(number, mine), Column(name=other), Table() as table if number == group_sizes.sources[0].number:
-            return mine, other, table, list(query.where)
+    match in_query.operand, output.expr, source.relation:
+        case Column(number, own), Column(name=other), Table() as table if number == group_sizes.sources[0].number:
+            return own, other, table, list(query.where)
     return None
 
 
@@ -225,22 +231,25 @@ def values_of(
 
     pair: the column, and that of the open table.
     """
-    (mine, other), types, theirs = pair, context.types(group_sizes.table), context.types(table.name)
-    if table.protected or not compare(types.get(mine, ""), theirs.get(other, "")):
+    (record_column, other), types, theirs = pair, context.types(group_sizes.table), context.types(table.name)
+    if table.protected or not compare(types.get(record_column, ""), theirs.get(other, "")):
         raise NotOffered(
             "Records are looked up in an open table by columns of one type: a cast could fail on a record."
         )
     stored = context.catalog.stored(table.name)
     if stored is not None and stored.temporary:
         raise NotOffered(_TEMPORARY)
-    not_dropped(context, group_sizes.table, {mine})
+    not_dropped(context, group_sizes.table, {record_column})
     written_where = tuple(sorted(written(condition, theirs, context.today) for condition in where))
     own = {fold(column): column for column in context.columns(group_sizes.table)}
     columns = {fold(column): column for column in context.columns(table.name)}
-    asked = Among(
-        own=own[mine], location=Location(*context.path(table.name)), column=columns[other], filter=written_where
+    membership = Among(
+        own=own[record_column],
+        location=Location(*context.path(table.name)),
+        column=columns[other],
+        filter=written_where,
     )
-    return replace(asked, content=context.releases.content(asked))
+    return replace(membership, content=context.releases.content(membership))
 
 
 def compare(kind: str, other: str) -> bool:

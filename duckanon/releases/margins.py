@@ -79,9 +79,9 @@ def query(result: Node, widths: Sequence[tuple[int, str]]) -> str:
         f"CASE WHEN n{at} > 0 THEN w{at} / (2 * n{at}) WHEN n{at} = 0 THEN CAST('inf' AS DOUBLE) END AS p{at}"
         for at, _ in widths
     )
-    text = inner.sql(DIALECT, comments=False, normalize_functions=False)
+    inner_sql = inner.sql(DIALECT, comments=False, normalize_functions=False)
     return (
-        f"SELECT {margins} FROM (SELECT *, {parts} FROM (SELECT {numbers} FROM ({text}) "
+        f"SELECT {margins} FROM (SELECT *, {parts} FROM (SELECT {numbers} FROM ({inner_sql}) "
         f"AS _dk_result({', '.join(names)})) AS _dk_numbers) AS _dk_parts"
     )
 
@@ -96,8 +96,8 @@ def in_words(margins: Sequence[Margin], names: Sequence[str], *, small_first: bo
     if not margins:
         return None
     small, numbers = sum(margin.small for margin in margins), sum(margin.numbers for margin in margins)
-    said = [_relative(margins, names), *([_small(small, numbers)] if small else [])]
-    return " ".join(reversed(said) if small_first else said)
+    sentences = [_relative(margins, names), *([_small(small, numbers)] if small else [])]
+    return " ".join(reversed(sentences) if small_first else sentences)
 
 
 def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:
@@ -115,10 +115,10 @@ def _relative(margins: Sequence[Margin], names: Sequence[str]) -> str:
 
 def _small(small: int, numbers: int) -> str:
     """How many numbers with noise are smaller than their own intervals are wide."""
-    is_one, text = small == 1, "number" if numbers == 1 else "numbers"
+    is_one, noun = small == 1, "number" if numbers == 1 else "numbers"
     own = "is smaller than its" if is_one else "are smaller than their"
     they = "it" if is_one else "they"
-    return f"{small:,} of {numbers:,} noisy {text} {own} own interval is wide: {they} may be noise alone."
+    return f"{small:,} of {numbers:,} noisy {noun} {own} own interval is wide: {they} may be noise alone."
 
 
 def rounded(width: float) -> str:
@@ -147,8 +147,8 @@ class Noise:
         if not decision.answers or not steps:
             return None
         editions = (
-            f"edition {one.edition}" + (f", drawn {one.drawn.isoformat()}" if one.drawn is not None else "")
-            for one in steps
+            f"edition {step.edition}" + (f", drawn {step.drawn.isoformat()}" if step.drawn is not None else "")
+            for step in steps
         )
         protects = (answer.protects for answer in decision.answers)
         about_now = next((step.about_now for step in steps if step.about_now), "")
@@ -159,12 +159,12 @@ class Noise:
 
         number: if these are only the first numbers, how many rows they are of.
         """
-        said = beside or "Its numbers have noise; explain_privacy of the query says how wide."
+        sentence = beside or "Its numbers have noise; explain_privacy of the query says how wide."
         if beside is not None and number is not None:
-            said = f"Of the first {number:,} rows: {beside}"
+            sentence = f"Of the first {number:,} rows: {beside}"
         cost = f"It cost epsilon {written(spent)}" if spent else "It is free"
-        text = f"{said} The noise protects {_listed(self.protects)}. {cost} ({'; '.join(self.editions)})."
-        return f"{text} {self.about_now}".rstrip()
+        whole = f"{sentence} The noise protects {_listed(self.protects)}. {cost} ({'; '.join(self.editions)})."
+        return f"{whole} {self.about_now}".rstrip()
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ class Number:
             return exact
         value = f"CAST({quoted([self.column])} AS DOUBLE)"
         low, high, step = (
-            f"CAST('{float(each)!r}' AS DOUBLE)" for each in (Fraction(self.low), self.high, Fraction(self.step))
+            f"CAST('{float(bound)!r}' AS DOUBLE)" for bound in (Fraction(self.low), self.high, Fraction(self.step))
         )
         clamped = f"system.main.least(system.main.greatest({value}, {low}), {high})"
         steps = f"CAST(system.main.round(({clamped} - {low}) / {step}) AS BIGINT)"
@@ -183,8 +183,8 @@ class Measure(ABC):
 
     def noised(self, exactly: Ints, noise: Noise | Choice, source: Source) -> Ints:
         """The totals with noise. exactly: as `aggregates.totals` has them."""
-        values: Ints = exactly + self._added(noise).draw(exactly.shape, source, is_wide=self.is_wide)
-        return values
+        noisy: Ints = exactly + self._added(noise).draw(exactly.shape, source, is_wide=self.is_wide)
+        return noisy
 
     def _added(self, noise: Noise | Choice) -> Noise:
         """The noise that is added to totals."""
@@ -343,17 +343,17 @@ class Sums(_OfNumber):
     def totals(self, value: str) -> list[str]:
         # By the sums of the steps, and of their squares: each is added up once, whatever it is a part of.
         steps, way = self.number.steps, f"coalesce(system.main.sum({value}), 0)"
-        values = f"CAST(system.main.count({value}) AS HUGEINT)"
-        texts = [f"{values} * {steps} - {way}", way]
+        present = f"CAST(system.main.count({value}) AS HUGEINT)"
+        totals = [f"{present} * {steps} - {way}", way]
         if self.squares:
             squares = f"coalesce(system.main.sum({value} * {value}), 0)"
-            texts = [
-                f"{values} * {steps**2} - {2 * steps} * {way} + {squares}",
+            totals = [
+                f"{present} * {steps**2} - {2 * steps} * {way} + {squares}",
                 f"{2 * steps} * {way} - 2 * {squares}",
                 squares,
             ]
         missing = f"CAST(system.main.count(*) FILTER (WHERE {value} IS NULL) AS HUGEINT) * {self.whole}"
-        return [*texts, missing] if self.missing else texts
+        return [*totals, missing] if self.missing else totals
 
     def decoded(self, noisy: Ints) -> list[Any]:
         parts = (noisy / self.whole).astype(np.float64)
@@ -376,8 +376,8 @@ class Sums(_OfNumber):
         return self.number.decimals if self.is_wide and not self.squares else None
 
     def types(self, at: int) -> dict[str, str]:
-        found = super().types(at)
-        return found if self.decimals is None else {**found, self.columns(at)["s"]: f"DECIMAL(38,{self.decimals})"}
+        types = super().types(at)
+        return types if self.decimals is None else {**types, self.columns(at)["s"]: f"DECIMAL(38,{self.decimals})"}
 
     def _sum(self, noisy: Ints) -> pa.Array:
         """The sum of each cell to the step: exact where there is no noise."""
@@ -409,8 +409,8 @@ class Sums(_OfNumber):
 
     def mean(self, noise: Noise | Choice) -> Quotient:
         """The noise of the mean, as a share of the way from the least value to the largest."""
-        values = tuple(Fraction(at, self.degree) for at in range(self.degree + 1))
-        return self.quotient(noise, values)
+        ways = tuple(Fraction(at, self.degree) for at in range(self.degree + 1))
+        return self.quotient(noise, ways)
 
     def quotient(self, noise: Noise | Choice, values: tuple[Fraction, ...]) -> Quotient:
         """The noise of a quotient of totals, each times one of the values, by all of them."""
@@ -462,10 +462,10 @@ class Quantiles(_OfNumber):
         With a delta, by the exponential mechanism for small prices: its range is up to twice the epsilon of
         permute-and-flip for the same, and at twice it would never be less accurate.
         """
-        each = price / len(self.at)
-        if renyi is not None and renyi.order * each <= 2:
-            return Exponential(renyi.range(each) / moved.distance)
-        return PermuteAndFlip((each if renyi is None else renyi.pure(each)) / moved.distance)
+        part = price / len(self.at)
+        if renyi is not None and renyi.order * part <= 2:
+            return Exponential(renyi.range(part) / moved.distance)
+        return PermuteAndFlip((part if renyi is None else renyi.pure(part)) / moved.distance)
 
     def spent(self, noise: Noise | Choice, moved: Moved, renyi: Renyi | None) -> Spent:
         assert isinstance(noise, Choice)
@@ -477,7 +477,7 @@ class Quantiles(_OfNumber):
         """The numbers of the chosen steps."""
         assert isinstance(noise, Choice)
         return np.array(
-            [[noise.choose(value, Fraction(place), source) for place in self.at] for value in exactly], dtype=np.int64
+            [[noise.choose(counts, Fraction(place), source) for place in self.at] for counts in exactly], dtype=np.int64
         ).reshape(len(exactly), len(self.at))
 
     def exceeds(self, noise: Noise | Choice, records: int, drawn: int) -> bool:  # nothing is added
@@ -509,9 +509,9 @@ def shared(
     """
     moved = [measure.moved(contributions, is_alone=is_alone) for measure in measures]
     if renyi is None:
-        needs = [each.distance ** (2 / 3) * measure.numbers for measure, each in zip(measures, moved, strict=True)]
+        needs = [change.distance ** (2 / 3) * measure.numbers for measure, change in zip(measures, moved, strict=True)]
     else:
-        needs = [sqrt(each.squares) * measure.numbers for measure, each in zip(measures, moved, strict=True)]
+        needs = [sqrt(change.squares) * measure.numbers for measure, change in zip(measures, moved, strict=True)]
     parts = [max(1, round(1000 * need / sum(needs))) for need in needs]
     return tuple((measure, Fraction(part, sum(parts))) for measure, part in zip(measures, parts, strict=True))
 

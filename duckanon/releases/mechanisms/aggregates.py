@@ -23,8 +23,8 @@ def noisy_aggregates(con: duckdb.DuckDBPyConnection, question: AggregatesQuestio
     assert all(units.cells in (None, len(keys)) for units, _ in question.measures if isinstance(units, Units))
     with _at_one_time(con):
         exactly = totals(con, question, len(keys))
-    found = zip(question.measures, exactly, strict=True)
-    noisy = [noised(question, measure, values, source) for (measure, _), values in found]
+    measured = zip(question.measures, exactly, strict=True)
+    noisy = [noised(question, measure, exact, source) for (measure, _), exact in measured]
     return answer(question, keys, noisy)
 
 
@@ -49,22 +49,22 @@ def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: i
         for at, (measure, _) in enumerate(question.measures)
     ]
     shown = {
-        layout.total(at, j): (text, measure.is_wide)
+        layout.total(at, j): (total, measure.is_wide)
         for at, (_, measure, own) in enumerate(places)
-        for j, text in enumerate(own)
+        for j, total in enumerate(own)
     }
     adds_up = all(measure.adds_up for _, measure, own in places if own)
     rows = _added_up(con, question, shown, is_cut=is_cut, adds_up=adds_up) if shown else {}
-    found = []
-    for at, (value, one, own) in enumerate(places):
-        if one.steps is not None:
-            found.append(_by_value(con, question, value, size, one.steps, is_cut=is_cut))
+    per_measure = []
+    for at, (column, measure, own) in enumerate(places):
+        if measure.steps is not None:
+            per_measure.append(_by_value(con, question, column, size, measure.steps, is_cut=is_cut))
             continue
-        found.append(np.zeros((size, len(own)), dtype=object if one.is_wide else np.int64))
+        per_measure.append(np.zeros((size, len(own)), dtype=object if measure.is_wide else np.int64))
         for j in range(len(own)):
-            low, *high = (rows[name] for name, _ in _halves(layout.total(at, j), "", is_wide=one.is_wide))
-            found[at][rows["cell"], j] = low.astype(object) + _HALF * high[0].astype(object) if high else low
-    return found
+            low, *high = (rows[name] for name, _ in _halves(layout.total(at, j), "", is_wide=measure.is_wide))
+            per_measure[at][rows["cell"], j] = low.astype(object) + _HALF * high[0].astype(object) if high else low
+    return per_measure
 
 
 def _added_up(
@@ -107,13 +107,15 @@ def _all_halves(totals: Mapping[str, tuple[str, bool]]) -> list[tuple[str, str]]
 
 
 def _by_value(
-    con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, value: str, size: int, steps: int, *, is_cut: bool
+    con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, column: str, size: int, steps: int, *, is_cut: bool
 ) -> Ints:
     """int64 of shape (cells, steps + 1): how many records have each value of a column."""
-    counted = f"SELECT cell, {value}, system.main.count(*) AS n FROM _dk_bounded WHERE {value} IS NOT NULL GROUP BY ALL"
-    rows, values = _of_cells(con, question, counted, is_cut=is_cut), np.zeros((size, steps + 1), dtype=np.int64)
-    values[rows["cell"], rows[value]] = rows["n"]
-    return values
+    counted = (
+        f"SELECT cell, {column}, system.main.count(*) AS n FROM _dk_bounded WHERE {column} IS NOT NULL GROUP BY ALL"
+    )
+    rows, counts = _of_cells(con, question, counted, is_cut=is_cut), np.zeros((size, steps + 1), dtype=np.int64)
+    counts[rows["cell"], rows[column]] = rows["n"]
+    return counts
 
 
 def _of_cells(
@@ -129,8 +131,8 @@ def _of_cells(
 
 
 def _numbers(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, Ints]:
-    found = con.execute(query).fetchnumpy()
-    return {name: np.asarray(values).astype(np.int64) for name, values in found.items()}
+    columns = con.execute(query).fetchnumpy()
+    return {name: np.asarray(column).astype(np.int64) for name, column in columns.items()}
 
 
 def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source: Source) -> Ints:
@@ -140,7 +142,7 @@ def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source
 
 def answer(question: AggregatesQuestion, keys: pa.Table, noisy: Sequence[Ints]) -> pa.Table:
     """The answer as it is stored: the keys of the form, and the columns of each measure."""
-    columns = [keys.column(text) for text in question.form.cell]
-    for (measure, _), values in zip(question.measures, noisy, strict=True):
-        columns += map(pa.array, measure.decoded(values))
+    columns = [keys.column(key) for key in question.form.cell]
+    for (measure, _), noisy_totals in zip(question.measures, noisy, strict=True):
+        columns += map(pa.array, measure.decoded(noisy_totals))
     return pa.table(columns, names=question.columns)

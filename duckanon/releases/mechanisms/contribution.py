@@ -65,9 +65,9 @@ def _counts(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> tup
 def _is_counted_by_link(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> bool:
     """Whether records are linked to so many fewer that it is faster to count them by these before the join."""
     owned = question.owned
-    if owned is None or not owned.by or any(OWNER in text for text in (*question.filter, *question.of_keys)):
+    if owned is None or not owned.by or any(OWNER in condition for condition in (*question.filter, *question.of_keys)):
         return False
-    counts = ", ".join(f"(SELECT system.main.count(*) FROM {one})" for one in (owned.table, owned.above))
+    counts = ", ".join(f"(SELECT system.main.count(*) FROM {table})" for table in (owned.table, owned.above))
     ((records, above),) = con.execute(f"SELECT {counts}").fetchall()
     return bool(records >= 2 * above)
 
@@ -126,5 +126,5 @@ def order(row: Sequence[str]) -> str:
     fixed number does not put three numbers into each order equally often: so the hash is hashed again.
     """
     mixed = ", ".join(["u", *row, "copy"])
-    ties = ", ".join(f"{one} ASC NULLS LAST" for one in [*row, "copy"])
+    ties = ", ".join(f"{column} ASC NULLS LAST" for column in [*row, "copy"])
     return f"PARTITION BY u ORDER BY system.main.hash(system.main.hash({mixed})) ASC, {ties}"

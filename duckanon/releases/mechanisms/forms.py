@@ -36,8 +36,8 @@ def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str,
 
 def _types(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, str]:
     """The columns of a query with their types, by name."""
-    relation = con.sql(query)
-    return dict(zip(relation.columns, map(str, relation.types), strict=True))
+    result = con.sql(query)
+    return dict(zip(result.columns, map(str, result.types), strict=True))
 
 
 def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str) -> str:
@@ -57,10 +57,10 @@ def _invented_level(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion
     """A query for the regions of a level, with one size each."""
     kinds = columns(con, question)
     regions = {key.column: name for key, name in zip(question.hierarchy, question.form.cell, strict=True)}
-    values = {**dict.fromkeys(kinds, number), "level": str(level), **dict.fromkeys(regions, "NULL")}
-    values |= dict([*regions.items()][:level])
-    text = ", ".join(f"CAST({values[name]} AS {kind}) AS {quoted([name])}" for name, kind in kinds.items())
-    return f"SELECT DISTINCT {text} FROM ({cells_of(question)}) AS _dk_cells"
+    shown = {**dict.fromkeys(kinds, number), "level": str(level), **dict.fromkeys(regions, "NULL")}
+    shown |= dict([*regions.items()][:level])
+    casts = ", ".join(f"CAST({shown[name]} AS {kind}) AS {quoted([name])}" for name, kind in kinds.items())
+    return f"SELECT DISTINCT {casts} FROM ({cells_of(question)}) AS _dk_cells"
 
 
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:
@@ -103,8 +103,8 @@ def cells_of(question: PaidQuestion) -> str:
         return f"SELECT 0 AS cell, 0 AS whole{where}"
     keys = list(map(layout.key, range(len(of.keys))))
     base = [f"{key} AS {layout.base(at)}" for at, key in enumerate(keys)]
-    shown = [f"{one} AS {layout.key(at)}" for at, one in enumerate(of.grouped)] or keys
-    order = ", ".join(f"{one} ASC NULLS LAST" for one in of.cell)
+    shown = [f"{column} AS {layout.key(at)}" for at, column in enumerate(of.grouped)] or keys
+    order = ", ".join(f"{column} ASC NULLS LAST" for column in of.cell)
     numbered = f"SELECT system.main.dense_rank() OVER (ORDER BY {order}) - 1 AS cell, *"
     columns = ", ".join([*base, *shown, *events])
     return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}{where}) AS _dk_combinations"
@@ -112,5 +112,5 @@ def cells_of(question: PaidQuestion) -> str:
 
 def _constants(filters: Sequence[DomainFilter]) -> str:
     """The WHERE of a question without keys: its conditions that read no column, such as `1 = 0`."""
-    tests = " AND ".join(f"({one.sql})" for one in filters)
+    tests = " AND ".join(f"({domain_filter.sql})" for domain_filter in filters)
     return f" WHERE {tests}" if tests else ""

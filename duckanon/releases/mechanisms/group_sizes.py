@@ -36,13 +36,13 @@ def noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, so
 
 def exact_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves: int) -> Ints:
     """int64 of shape (leaf regions, sizes): how many groups of each size there are, from the least size on."""
-    found = con.execute(
+    rows = con.execute(
         f"WITH _dk_form AS MATERIALIZED ({forms.cells_of(question)}), _dk_placed AS ({_members(con, question)}), "
         f"{contribution.bounded(question)}, _dk_groups AS ({_groups(con, question)}) "
         "SELECT cell, size, system.main.count(*) AS n FROM _dk_groups GROUP BY ALL"
     ).fetchnumpy()
     sizes = np.zeros((leaves, question.sizes), dtype=np.int64)
-    cell, size, n = (np.asarray(found[name]).astype(np.int64) for name in ("cell", "size", "n"))
+    cell, size, n = (np.asarray(rows[name]).astype(np.int64) for name in ("cell", "size", "n"))
     sizes[cell, size - question.least] = n
     return sizes
 
@@ -53,7 +53,7 @@ def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> st
     if question.privacy_unit is not None:
         shown.append(f"{quoted([question.privacy_unit])} AS u")
         tests.append(f"{quoted([question.privacy_unit])} IS NOT NULL")
-    shown += [f"{one} AS {name}" for name, one in question.identifying]
+    shown += [f"{expression} AS {name}" for name, expression in question.identifying]
     tests.append(f"{quoted([question.group])} IS NOT NULL")
     shown += reading.own_keys(question)
     where = " AND ".join(f"({test})" for test in tests)
@@ -66,8 +66,8 @@ def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> st
     return f"SELECT _dk_records.*, cell FROM ({records}) AS _dk_records JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
-def _is_among(one: Among) -> str:
-    return f"{reading.RECORD}.{quoted([one.own])} IN ({one.values})"
+def _is_among(condition: Among) -> str:
+    return f"{reading.RECORD}.{quoted([condition.own])} IN ({condition.values})"
 
 
 def _groups(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str:
@@ -82,7 +82,7 @@ def _groups(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str
 def _of_units(con: duckdb.DuckDBPyConnection, units: UnitsTable, size: str) -> str:
     """A query for all units of a table with their sizes."""
     column = quoted([units.column])
-    tests = " AND ".join(f"({one})" for one in (*units.filter, f"{column} IS NOT NULL"))
+    tests = " AND ".join(f"({test})" for test in (*units.filter, f"{column} IS NOT NULL"))
     all_units = f"SELECT {column} AS u FROM {quoted(units.location.path)} AS {reading.RECORD} WHERE {tests}"
     return (
         f"SELECT 0 AS cell, coalesce(size, 0) AS size "
@@ -98,8 +98,8 @@ def ranks_of(leaves: pa.Table, depth: int) -> list[Ints]:
     ranks = [np.zeros(len(leaves), dtype=np.int64)]
     new = np.zeros(len(leaves), dtype=bool)
     for level in range(depth):
-        values = leaves.column(layout.key(level)).combine_chunks().dictionary_encode().indices
-        codes = values.fill_null(-1).to_numpy(zero_copy_only=False)
+        names = leaves.column(layout.key(level)).combine_chunks().dictionary_encode().indices
+        codes = names.fill_null(-1).to_numpy(zero_copy_only=False)
         new = new | np.concatenate([[True], codes[1:] != codes[:-1]])
         ranks.append((np.cumsum(new) - 1).astype(np.int64))
     return ranks
@@ -118,11 +118,11 @@ def level_rows(
     rows = np.repeat(first, question.sizes)
     columns: dict[str, Any] = {"level": pa.array(np.full(len(rows), level, dtype=np.int32))}
     for at, key in enumerate(question.hierarchy):
-        values = leaves.column(layout.key(at))
-        columns[key.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
+        names = leaves.column(layout.key(at))
+        columns[key.column] = names.take(pa.array(rows)) if at < level else pa.nulls(len(rows), names.type)
     sizes = np.arange(question.least, question.max_size + 1, dtype=np.int64) * question.size.step
     columns["size"] = pa.array(np.tile(sizes, len(first)))
     columns |= {
-        name: pa.array(values.reshape(-1)) for name, values in (("groups", groups), ("low", low), ("high", high))
+        name: pa.array(numbers.reshape(-1)) for name, numbers in (("groups", groups), ("low", low), ("high", high))
     }
     return pa.table(columns)

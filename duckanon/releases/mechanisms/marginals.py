@@ -35,7 +35,7 @@ def noisy_marginals(con: duckdb.DuckDBPyConnection, question: PreparationQuestio
         (exactly[table] + discrete_gaussian(question.variances[table], exactly[table].shape, source)).reshape(-1)
         for table in tables
     ]
-    sizes = [len(values) for values in noisy]
+    sizes = [len(marginal) for marginal in noisy]
     return pa.table(
         {
             "marginal": np.repeat(np.arange(len(tables), dtype=np.int32), sizes),
@@ -53,10 +53,10 @@ def marginals(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> 
     ).fetchall()
     tables = list(question.design.measured)
     try:
-        found: dict[tuple[int, ...], Ints] = {}
+        exact: dict[tuple[int, ...], Ints] = {}
         for first in range(0, len(tables), _AT_ONCE):
-            found |= _marginals(con, question, tables[first : first + _AT_ONCE])
-        return found
+            exact |= _marginals(con, question, tables[first : first + _AT_ONCE])
+        return exact
     finally:
         con.execute(f"DROP TABLE {_CODED}").fetchall()
 
@@ -64,14 +64,14 @@ def marginals(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> 
 def _coded(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> str:
     """A query for all records with a unit, with their places in the keys' domains: the last for values outside."""
     counts = {fold(lookup.name): lookup.counts for lookup in question.looked_up}
-    shown = reading.own_keys(question) + [f"{value} AS {name}" for name, value in question.values]
+    shown = reading.own_keys(question) + [f"{expression} AS {name}" for name, expression in question.values]
     shown += [f"{quoted([name])} AS {quoted([name])}" for name in counts.values()]
     where = ""
     if question.privacy_unit is not None:
         shown.append(f"{quoted([question.privacy_unit])} AS u")
         where = f" WHERE {quoted([question.privacy_unit])} IS NOT NULL"
-    taken = ", ".join(shown) or "0 AS whole"
-    records = reading.by_bytes(con, f"SELECT {taken} FROM {question.records} AS {reading.RECORD}{where}", ["u"])
+    columns = ", ".join(shown) or "0 AS whole"
+    records = reading.by_bytes(con, f"SELECT {columns} FROM {question.records} AS {reading.RECORD}{where}", ["u"])
     records = reading.within_steps([(layout.value(at), number) for at, number in enumerate(question.numbers)], records)
     joined, codes = "", []
     for at, (key, size) in enumerate(zip(question.keys, question.design.sizes, strict=True)):
@@ -86,8 +86,8 @@ def _coded(con: duckdb.DuckDBPyConnection, question: PreparationQuestion) -> str
         joined += f" {how} ({listed}) AS d{at} ON {met}"
         codes.append(f"CAST(coalesce(d{at}.place, {size}) AS INTEGER) AS {layout.key(at)}")
     unit = ["u"] if question.privacy_unit is not None else []
-    text = ", ".join([*unit, *codes, *(name for name, _ in question.values)])
-    return f"SELECT {text or '0 AS whole'} FROM ({records}) AS _dk_records{joined}"
+    selected = ", ".join([*unit, *codes, *(name for name, _ in question.values)])
+    return f"SELECT {selected or '0 AS whole'} FROM ({records}) AS _dk_records{joined}"
 
 
 def _counted(question: PreparationQuestion) -> str:
@@ -104,19 +104,19 @@ def _counted(question: PreparationQuestion) -> str:
 def _marginals(
     con: duckdb.DuckDBPyConnection, question: PreparationQuestion, tables: Sequence[tuple[int, ...]]
 ) -> dict[tuple[int, ...], Ints]:
-    many = len(question.keys)
-    sets = list(dict.fromkeys(tuple(at for at in table if at < many) for table in tables))
+    key_count = len(question.keys)
+    sets = list(dict.fromkeys(tuple(at for at in table if at < key_count) for table in tables))
     keys = sorted({at for numbers in sets for at in numbers})
     totals = ["n", *(f"{name}{at}" for at in range(len(question.numbers)) for name in "cs")]
     summed = ", ".join(f"CAST(coalesce(system.main.sum({total}), 0) AS BIGINT) AS {total}" for total in totals)
-    grouped = ", ".join(f"({', '.join(map(layout.key, one))})" for one in sets)
+    grouped = ", ".join(f"({', '.join(map(layout.key, numbers))})" for numbers in sets)
     # A place is never NULL, so it is NULL where a set does not group by it.
     shown = "".join(f"coalesce({layout.key(at)}, -1) AS {layout.key(at)}, " for at in keys)
     rows = con.execute(f"SELECT {shown}{summed} FROM {_CODED} GROUP BY GROUPING SETS ({grouped})").fetchnumpy()
     columns = {name: np.asarray(row).astype(np.int64) for name, row in rows.items()}
-    found = {}
+    exact = {}
     for table in tables:
-        own = [at for at in table if at < many]
+        own = [at for at in table if at < key_count]
         met = np.ones(len(columns["n"]), dtype=bool)
         for at in keys:
             met &= (columns[layout.key(at)] >= 0) == (at in own)
@@ -125,12 +125,12 @@ def _marginals(
         if len(own) == len(table):
             exactly[cells] = columns["n"][met] if own else columns["n"][met][0]
         else:
-            steps, at = question.design.workload.whole(table), table[-1] - many
-            n, counted, total = (columns[text][met] for text in ("n", f"c{at}", f"s{at}"))
+            steps, at = question.design.workload.whole(table), table[-1] - key_count
+            n, counted, total = (columns[name][met] for name in ("n", f"c{at}", f"s{at}"))
             parts = (steps * counted - total, total, steps * (n - counted))
             exactly[cells] = np.stack(parts, axis=-1)
-        found[table] = exactly
-    return found
+        exact[table] = exactly
+    return exact
 
 
 def following(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa.Table:
@@ -138,7 +138,7 @@ def following(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> pa
     estimated = _estimate(con, question)
     rows = places(con, question)
     at = rows.column(PLACE).to_numpy()
-    columns = [rows.column(text) for text in question.form.cell]
+    columns = [rows.column(name) for name in question.form.cell]
     for measure, _ in question.measures:
         cells = estimated.marginal(question.with_number(measure))
         if isinstance(measure, Sums):
@@ -179,7 +179,7 @@ def _estimate(con: duckdb.DuckDBPyConnection, question: FollowingQuestion) -> An
     known = question.preparation
     path = (question.location.database, "duckanon", f"answer_{known.key}")
     rows = con.execute(f"SELECT marginal, n FROM {quoted(path)} ORDER BY marginal ASC, cell ASC").fetchnumpy()
-    marginal, numbers = (np.asarray(rows[text]).astype(np.int64) for text in ("marginal", "n"))
+    marginal, numbers = (np.asarray(rows[name]).astype(np.int64) for name in ("marginal", "n"))
     design = known.design
     noisy = {
         table: numbers[marginal == at].reshape(design.workload.shape(table)) for at, table in enumerate(design.measured)

@@ -20,9 +20,9 @@ RECORD = '"duckanon.row"'
 
 def placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:
     """A query for the records that may count, each with its unit `u`, its numbers and its cell."""
-    told = [*_unit_of(question), "cell", *(name for name, _ in question.values)]
+    columns = [*_unit_of(question), "cell", *(name for name, _ in question.values)]
     records = records_of(con, question)
-    return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {in_its_cell(question)}"
+    return f"SELECT {', '.join(columns)} FROM ({records}) JOIN _dk_form ON {in_its_cell(question)}"
 
 
 def _unit_of(question: AggregatesQuestion) -> list[str]:
@@ -40,7 +40,7 @@ def grouped_records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion
     Text is grouped in the collation that compares bytes, and turned into bytes afterwards, once for each group.
     """
     keys = question.form.keys
-    texts = [layout.own_key(at) for at, key in enumerate(keys) if key.kind == "VARCHAR"]
+    text_columns = [layout.own_key(at) for at, key in enumerate(keys) if key.kind == "VARCHAR"]
     shown = [
         f"CAST({quoted([key.column])} AS VARCHAR) COLLATE C AS {layout.own_key(at)}" if key.kind == "VARCHAR" else own
         for at, (key, own) in enumerate(zip(keys, own_keys(question), strict=True))
@@ -49,7 +49,7 @@ def grouped_records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion
     by += [layout.own_event(at) for at in range(len(question.events))]
     grouped = f"SELECT {', '.join([*by, *totals])} FROM ({_records(con, question, shown)}) AS _dk_records"
     grouped += f" GROUP BY {', '.join(by)}" if by else ""
-    return _with_bytes(texts, grouped)
+    return _with_bytes(text_columns, grouped)
 
 
 def _records(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, keys: Sequence[str]) -> str:
