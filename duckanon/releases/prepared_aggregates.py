@@ -71,44 +71,44 @@ def follows(context: RuleContext, node: Node, meant: Node | None = None) -> bool
 
     meant: what the SELECT means, if that is written in another way.
     """
-    found = _planned(context, meant or node, node)
-    if found is None:
+    following = _planned(context, meant or node, node)
+    if following is None:
         return False
     is_result = node is context.bound.query
-    noisy, note = (found.answers.noisy, found.answers.note(found.query)) if is_result else ([], None)
-    context.replace(node, found.query)
-    for at, plan in enumerate(found.plans):
+    noisy, note = (following.answers.noisy, following.answers.note(following.query)) if is_result else ([], None)
+    context.replace(node, following.query)
+    for at, plan in enumerate(following.plans):
         context.answers.append(plan.question)
-        context.steps.append(_step(context, found.table, plan, *((noisy, note) if at == 0 else ((), None))))
+        context.steps.append(_step(context, following.table, plan, *((noisy, note) if at == 0 else ((), None))))
     return True
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A query as one of the records of one protected table. found: what it asks, of `read.name`.
+class TableQuery:
+    """A query as one of the records of one protected table. aggregates: what it asks, of `read.name`.
 
     is_part: whether it has only some of a query's numbers, and the rows of its answer stand beside those of others.
     """
 
     grouped: Grouped
-    found: Aggregates
+    aggregates: Aggregates
     read: LookingUp
     is_part: bool = False
 
     @property
     def places(self) -> tuple[int, ...]:
         """Of its numbers."""
-        return tuple(range(len(self.found.statistics)))
+        return tuple(range(len(self.aggregates.statistics)))
 
-    def in_set(self, keys: Sequence[int]) -> Asked:
+    def in_set(self, keys: Sequence[int]) -> TableQuery:
         """The rows of one grouping set. keys: their places."""
-        found = replace(self.found, keys=tuple(self.found.keys[at] for at in keys))
-        return replace(self, grouped=self.grouped.in_set(keys), found=found, is_part=True)
+        aggregates = replace(self.aggregates, keys=tuple(self.aggregates.keys[at] for at in keys))
+        return replace(self, grouped=self.grouped.in_set(keys), aggregates=aggregates, is_part=True)
 
-    def part(self, places: Sequence[int]) -> Asked:
+    def part(self, places: Sequence[int]) -> TableQuery:
         """The query with some of its numbers."""
-        found = replace(self.found, statistics=tuple(self.found.statistics[at] for at in places))
-        return replace(self, grouped=self.grouped.part(places), found=found, is_part=True)
+        aggregates = replace(self.aggregates, statistics=tuple(self.aggregates.statistics[at] for at in places))
+        return replace(self, grouped=self.grouped.part(places), aggregates=aggregates, is_part=True)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Following:
         return sum((plan.variance for plan in self.plans), Fraction(0))
 
 
-def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
+def _table_queries(context: RuleContext, query: Node, place: Node) -> list[TableQuery]:
     """The ways to read a query as one of a table of which something is prepared. Raises REFUSALS where there is none.
 
     place: where the query stands.
@@ -146,12 +146,12 @@ def _asked(context: RuleContext, query: Node, place: Node) -> list[Asked]:
             raise NotOffered(_OF_SEVERAL)
         if not context.releases.prepared(aggregates.table):
             raise _NothingPrepared(OTHERWISE)
-        return [Asked(grouped, aggregates, LookingUp(core, aggregates.table, aggregates.table))]
+        return [TableQuery(grouped, aggregates, LookingUp(core, aggregates.table, aggregates.table))]
     readings, refused = [], NotOffered(OTHERWISE)
     for counted_source in counted_sources(context, block):
         try:
             read = looking_up(context, block, counted_source)
-            readings.append(Asked(grouped, context.aggregates(read.block), read))
+            readings.append(TableQuery(grouped, context.aggregates(read.block), read))
         except NotOffered as no:
             refused = no
     if not readings:
@@ -173,58 +173,64 @@ def _planned(context: RuleContext, query: Node, place: Node) -> Following | None
 
 def _most_exact(context: RuleContext, query: Node, place: Node) -> Following:
     """As `_planned`. place: where the query stands. Raises REFUSALS."""
-    answering = [each for asked in _asked(context, query, place) for each in _following(context, asked)]
+    answering = [
+        following
+        for table_query in _table_queries(context, query, place)
+        for following in _following(context, table_query)
+    ]
     # Different draws are never combined: the most exact one answers, and of equal ones the first.
-    return min(answering, key=lambda each: (each.variance, each.number))
+    return min(answering, key=lambda following: (following.variance, following.number))
 
 
 def _refused(context: RuleContext, node: Node, why: Exception) -> str:
     """Why a query does not follow, with the part of it that does not, alone beside a count."""
     part = getattr(why, "part", None)
-    for each, alone in () if part is not None else parts_alone(context, node, node):
+    for piece, alone in () if part is not None else parts_alone(context, node, node):
         try:
             _most_exact(context, alone, node)
         except REFUSALS as no:
             if str(no) == str(why):
-                part = getattr(no, "part", None) or each
+                part = getattr(no, "part", None) or piece
                 break
     reason = _PLANNED if str(why) == OTHERWISE else str(why)
     return context.not_answered(part, reason if reason.endswith(".") else f"{reason}.")
 
 
-def _following(context: RuleContext, asked: Asked) -> list[Following]:
+def _following(context: RuleContext, table_query: TableQuery) -> list[Following]:
     """The answers to a query that follow, of each preparation the most exact one. Raises REFUSALS."""
     refused: Exception = _NothingPrepared(OTHERWISE)
-    found = []
-    for one in context.releases.prepared(asked.read.table):
+    following = []
+    for preparation in context.releases.prepared(table_query.read.table):
         try:
-            found.append(_from_tables(context, asked, one))
+            following.append(_from_tables(context, table_query, preparation))
         except REFUSALS as no:
             refused = no
-    if not found:
+    if not following:
         raise refused
-    return found
+    return following
 
 
-def _from_tables(context: RuleContext, asked: Asked, preparation: Preparation) -> Following:
+def _from_tables(context: RuleContext, table_query: TableQuery, preparation: Preparation) -> Following:
     """How a query follows from one preparation: each number from one of its tables. Raises REFUSALS.
 
     The rows of several grouping sets are from one table with all keys, as totals of its rows, if there is such a table;
     else those of each set are from tables of their own.
     """
-    sets = asked.grouped.sets
+    sets = table_query.grouped.sets
     is_only_planned = not preparation.design.measured
     try:
-        if is_only_planned and sets and max(map(len, sets)) < len(asked.found.keys):
+        if is_only_planned and sets and max(map(len, sets)) < len(table_query.aggregates.keys):
             # No row needs all keys together.
             raise NotOffered(OTHERWISE)
-        tables = _tables(context, asked, preparation)
-        return _first([partial(_written, context, asked, parts) for parts in tables])
+        tables = _tables(context, table_query, preparation)
+        return _first([partial(_written, context, table_query, parts) for parts in tables])
     except REFUSALS:
         if not sets:
             raise
-    each = [_tables(context, asked.in_set(one), preparation) for one in sets]
-    return _first([partial(_set_by_set, context, asked, [parts[way] for parts in each]) for way in (0, -1)])
+    parts_by_set = [_tables(context, table_query.in_set(keys), preparation) for keys in sets]
+    return _first(
+        [partial(_set_by_set, context, table_query, [parts[way] for parts in parts_by_set]) for way in (0, -1)]
+    )
 
 
 def _first(ways: Sequence[Callable[[], Following]]) -> Following:
@@ -237,7 +243,7 @@ def _first(ways: Sequence[Callable[[], Following]]) -> Following:
     return ways[-1]()
 
 
-def _tables(context: RuleContext, asked: Asked, preparation: Preparation) -> list[Parts]:
+def _tables(context: RuleContext, table_query: TableQuery, preparation: Preparation) -> list[Parts]:
     """From which tables the numbers of a query may follow, the best way first. Raises REFUSALS where there is none.
 
     Numbers of one table are told together, unless some of them need more of its keys than others: records whose values
@@ -247,14 +253,14 @@ def _tables(context: RuleContext, asked: Asked, preparation: Preparation) -> lis
     parts: list[Parts] = []
     refused: Exception = NotOffered(OTHERWISE)
     try:
-        whole = _most_exact_plan(context, asked, preparation)
-        parts.append([(asked.places, whole)])
+        whole = _most_exact_plan(context, table_query, preparation)
+        parts.append([(table_query.places, whole)])
     except REFUSALS as no:
         refused = no
-    few = 1 < len(asked.places) <= _MOST_NUMBERS
+    few = 1 < len(table_query.places) <= _MOST_NUMBERS
     if few and (not parts or whole.open_ended or not preparation.design.measured):
         try:
-            parts.insert(0, _parts(context, asked, preparation))
+            parts.insert(0, _parts(context, table_query, preparation))
         except REFUSALS as no:
             refused = no
     if not parts:
@@ -262,12 +268,14 @@ def _tables(context: RuleContext, asked: Asked, preparation: Preparation) -> lis
     return parts
 
 
-def _parts(context: RuleContext, asked: Asked, preparation: Preparation) -> list[tuple[tuple[int, ...], Prepared]]:
+def _parts(
+    context: RuleContext, table_query: TableQuery, preparation: Preparation
+) -> list[tuple[tuple[int, ...], Prepared]]:
     """The numbers of a query that are told together, with their plans. Raises REFUSALS."""
     parts: list[tuple[tuple[int, ...], Prepared]] = []
-    for places, alone in _least(context, asked, preparation):
+    for places, alone in _least(context, table_query, preparation):
         for at, (own, plan) in enumerate(parts):
-            joined = _joined(context, asked.part([*own, *places]), plan, alone)
+            joined = _joined(context, table_query.part([*own, *places]), plan, alone)
             if joined is not None:
                 parts[at] = (*own, *places), joined
                 break
@@ -276,24 +284,26 @@ def _parts(context: RuleContext, asked: Asked, preparation: Preparation) -> list
     return parts
 
 
-def _least(context: RuleContext, asked: Asked, preparation: Preparation) -> Iterator[tuple[tuple[int, ...], Prepared]]:
+def _least(
+    context: RuleContext, table_query: TableQuery, preparation: Preparation
+) -> Iterator[tuple[tuple[int, ...], Prepared]]:
     """The numbers of a query with their plans: those of a quotient together, if they can be. Raises REFUSALS."""
-    for places in asked.grouped.divided:
+    for places in table_query.grouped.divided:
         try:
-            together = _most_exact_plan(context, asked.part(places), preparation)
+            together = _most_exact_plan(context, table_query.part(places), preparation)
         except REFUSALS:
             if len(places) == 1:
                 raise
             for at in places:
-                yield (at,), _most_exact_plan(context, asked.part([at]), preparation)
+                yield (at,), _most_exact_plan(context, table_query.part([at]), preparation)
         else:
             yield places, together
 
 
-def _joined(context: RuleContext, asked: Asked, prepared: Prepared, other: Prepared) -> Prepared | None:
+def _joined(context: RuleContext, table_query: TableQuery, prepared: Prepared, other: Prepared) -> Prepared | None:
     """The plan for the numbers of two plans together; None where they are not to be told so. asked: them."""
     try:
-        most_exact_plan = _most_exact_plan(context, asked, prepared.asked_of)
+        most_exact_plan = _most_exact_plan(context, table_query, prepared.asked_of)
     except REFUSALS:
         return None
     if not prepared.asked_of.design.measured:
@@ -307,46 +317,48 @@ def _joined(context: RuleContext, asked: Asked, prepared: Prepared, other: Prepa
     )
 
 
-def _most_exact_plan(context: RuleContext, asked: Asked, preparation: Preparation) -> Prepared:
+def _most_exact_plan(context: RuleContext, table_query: TableQuery, preparation: Preparation) -> Prepared:
     """How a query follows from one table for all of its numbers, with its keys in common. Raises REFUSALS."""
-    said = {
-        each for statistic in asked.found.statistics for each in (*statistic.where, *statistic.of)
-    } | asked.found.filter
-    is_of_number = any(presence(frozenset([one])) is not None for one in said)
-    is_summed = is_of_number or any(statistic.name in ("sum", "avg") for statistic in asked.found.statistics)
-    found: list[Prepared] = []
+    conditions = {
+        condition for statistic in table_query.aggregates.statistics for condition in (*statistic.where, *statistic.of)
+    } | table_query.aggregates.filter
+    is_of_number = any(presence(frozenset([condition])) is not None for condition in conditions)
+    is_summed = is_of_number or any(statistic.name in ("sum", "avg") for statistic in table_query.aggregates.statistics)
+    plans: list[Prepared] = []
     refused: Exception = NotOffered(OTHERWISE)
     for by_keys in (False, True) if is_summed else (False,):
         try:
-            found.append(Prepared(context, asked, preparation, by_keys=by_keys))
+            plans.append(Prepared(context, table_query, preparation, by_keys=by_keys))
         except REFUSALS as no:
             refused = no
-    if not found:
+    if not plans:
         raise refused
-    return min(found, key=lambda one: one.variance)
+    return min(plans, key=lambda plan: plan.variance)
 
 
-def _written(context: RuleContext, asked: Asked, parts: Parts) -> Following:
+def _written(context: RuleContext, table_query: TableQuery, parts: Parts) -> Following:
     """The query over the answers to its parts. Raises REFUSALS."""
-    return _over(context, asked, [plan for _, plan in parts], _side_by_side(asked.grouped, parts))
+    return _over(context, table_query, [plan for _, plan in parts], _side_by_side(table_query.grouped, parts))
 
 
-def _set_by_set(context: RuleContext, asked: Asked, each: Sequence[Parts]) -> Following:
+def _set_by_set(context: RuleContext, table_query: TableQuery, parts_by_set: Sequence[Parts]) -> Following:
     """The query over the answers to the parts of each of its grouping sets. Raises REFUSALS."""
-    starts = accumulate((len(one) for one in each), initial=0)
-    answers = [_side_by_side(asked.grouped, parts, at) for parts, at in zip(each, starts, strict=False)]
-    plans = [plan for parts in each for _, plan in parts]
-    return _over(context, asked, plans, SetBySet(asked.grouped, answers))
+    starts = accumulate((len(parts) for parts in parts_by_set), initial=0)
+    answers = [_side_by_side(table_query.grouped, parts, at) for parts, at in zip(parts_by_set, starts, strict=False)]
+    plans = [plan for parts in parts_by_set for _, plan in parts]
+    return _over(context, table_query, plans, SetBySet(table_query.grouped, answers))
 
 
 def _side_by_side(grouped: Grouped, parts: Parts, start: int = 0) -> SideBySide:
     return SideBySide(grouped, [Part(start + at, plan, tuple(own)) for at, (own, plan) in enumerate(parts)])
 
 
-def _over(context: RuleContext, asked: Asked, plans: Sequence[Prepared], answers: SideBySide | SetBySet) -> Following:
-    stored = {fold(column): column for column in context.columns(asked.found.table)}
-    query = asked.grouped.over(answers.over, lambda name: stored.get(fold(name), name))
-    return Following(query, asked.read.name, plans, answers)
+def _over(
+    context: RuleContext, table_query: TableQuery, plans: Sequence[Prepared], answers: SideBySide | SetBySet
+) -> Following:
+    stored = {fold(column): column for column in context.columns(table_query.aggregates.table)}
+    query = table_query.grouped.over(answers.over, lambda name: stored.get(fold(name), name))
+    return Following(query, table_query.read.name, plans, answers)
 
 
 def _step(
@@ -400,22 +412,24 @@ def _numbers(columns: Columns, names: Sequence[str]) -> list[Number]:
 class Prepared(ByKeys):
     """How a query follows from a preparation. Raises NotOffered where it does not."""
 
-    def __init__(self, context: RuleContext, asked: Asked, preparation: Preparation, *, by_keys: bool) -> None:
+    def __init__(
+        self, context: RuleContext, table_query: TableQuery, preparation: Preparation, *, by_keys: bool
+    ) -> None:
         """asked_of: the preparation.
 
         by_keys: whether sums of a key's values are added up by keys, and not taken from what is measured of it.
         """
-        self._read, self._looked_up, self._by_keys = asked.read, asked.read.columns, by_keys
-        self._is_part, self.asked_of = asked.is_part, preparation
+        self._read, self._looked_up, self._by_keys = table_query.read, table_query.read.columns, by_keys
+        self._is_part, self.asked_of = table_query.is_part, preparation
         self._computed_types: dict[Number, str] = {}
         if not preparation.design.measured:
-            preparation = _beside(context, preparation, asked.read, asked.found.table)
+            preparation = _beside(context, preparation, table_query.read, table_query.aggregates.table)
         self.preparation = preparation
         keys = frozenset(map(fold, preparation.design.keys))
         numbers = frozenset(fold(number.column) for number in preparation.design.numbers)
         # Of what has a value and what has none: a key's values say it, or what is measured of a number.
         self._told_apart = numbers - keys if by_keys else numbers
-        super().__init__(context, of_each(asked.found, self._told_apart), asked.grouped, keys)
+        super().__init__(context, of_each(table_query.aggregates, self._told_apart), table_query.grouped, keys)
         self._check()
 
     def _check(self) -> None:
@@ -426,7 +440,7 @@ class Prepared(ByKeys):
             raise self._not_in_a_table(missing)
         if self._where.filters:
             raise NotOffered(OTHERWISE)
-        if any(design.looked_up.get(one.name) != one.digest for one in self._looked_up.values()):
+        if any(design.looked_up.get(column.name) != column.digest for column in self._looked_up.values()):
             raise NotOffered(OTHERWISE)
         summed = {fold(total.number.column) for total in self._measures.sums.values()}
         if not self._by_keys and {fold(base.column) for base in self._bases} & summed:
@@ -438,10 +452,10 @@ class Prepared(ByKeys):
             # Those without a value are also those that find nothing.
             says = None if number is None or getattr(measure, "missing", False) else number.column
             self._read.check_found([base.column for base in self._bases], says)
-            wanted = {*self.question.with_number(measure)}
-            if not any(wanted <= {*table} for table in design.tables):
+            needed = {*self.question.with_number(measure)}
+            if not any(needed <= {*table} for table in design.tables):
                 names = [*design.keys, *(number.column for number in design.numbers)]
-                raise self._not_in_a_table([names[at] for at in sorted(wanted)])
+                raise self._not_in_a_table([names[at] for at in sorted(needed)])
 
     def _not_in_a_table(self, columns: Sequence[str]) -> NotOffered:
         """Why no prepared table will do. columns: those that none has together."""
@@ -458,10 +472,10 @@ class Prepared(ByKeys):
         The values of an open table's column are all that records can find there.
         """
         shown = {key for _, _, keys in self._columns for key in keys}
-        in_open = {name for name, one in self._looked_up.items() if one.look_up.version is None}
+        in_open = {name for name, column in self._looked_up.items() if column.look_up.version is None}
         hidden = {fold(base.column): base for base in self._bases if base not in shown}
         complete = set(map(fold, self.preparation.design.complete))
-        return {name: one for name, one in hidden.items() if name not in complete | in_open}
+        return {name: key for name, key in hidden.items() if name not in complete | in_open}
 
     @property
     def variance(self) -> Fraction:
@@ -470,8 +484,8 @@ class Prepared(ByKeys):
         if not known.design.measured:
             return Fraction(0)
         total = Fraction(0)
-        for one in self._measures.all:
-            table, number = self.question.with_number(one), getattr(one, "number", None)
+        for measure in self._measures.all:
+            table, number = self.question.with_number(measure), getattr(measure, "number", None)
             if number is not None and number.column in self._of_keys:
                 low, ways = Fraction(number.low), self._ways(number)
                 values = [Fraction(0) if isnan(way) else low + (number.high - low) * Fraction(way) for way in ways]
@@ -498,8 +512,8 @@ class Prepared(ByKeys):
         return ()
 
     def _is_of_keys(self, condition: Expr) -> bool:
-        told = presence(frozenset([condition]))
-        return (told is None or told[0].name not in self._told_apart) and super()._is_of_keys(condition)
+        known = presence(frozenset([condition]))
+        return (known is None or known[0].name not in self._told_apart) and super()._is_of_keys(condition)
 
     @property
     def _own_rows(self) -> Sequence[str]:
@@ -509,14 +523,14 @@ class Prepared(ByKeys):
 
     def _part(self, where: frozenset[Expr]) -> tuple[Number | None, PartOf]:
         """The records that conditions leave of a cell, and the number that says which. Raises NotOffered."""
-        rest = frozenset(one for one in self._of_records(where) if not always_holds(one))
+        rest = frozenset(condition for condition in self._of_records(where) if not always_holds(condition))
         if not rest:
             return None, ALL
-        told = presence(rest)
-        number = None if told is None else self._number(told[0])
-        if told is None or number is None:
+        known = presence(rest)
+        number = None if known is None else self._number(known[0])
+        if known is None or number is None:
             raise NotOffered(OTHERWISE)
-        return number, told[1]
+        return number, known[1]
 
     def _number(self, column: Column) -> Number | None:
         """A column as a number: one that was measured, or a key with bounds, by its values."""
@@ -542,16 +556,16 @@ class Prepared(ByKeys):
             return None
         columns = Columns(self._protected, self._types, self._context.today)
         try:
-            found = quantity(columns, operand, self._shown(operand))
-            number = found.number()
+            computed = quantity(columns, operand, self._shown(operand))
+            number = computed.number()
         except (NotBounded, NotOffered, NotTotal):
             return None
         assert isinstance(number, Computed)
         is_of_key = of.column in self._key_columns
-        made = Wanted(replace(number, column=of.column)) if is_of_key else multiple(of, operand, number)
-        if made is not None and made.number is not None:
-            self._computed_types[made.number] = found.type
-        return made
+        multiplied = Wanted(replace(number, column=of.column)) if is_of_key else multiple(of, operand, number)
+        if multiplied is not None and multiplied.number is not None:
+            self._computed_types[multiplied.number] = computed.type
+        return multiplied
 
     def _type(self, number: Number) -> str:
         """The type of a column, or of sums of what is computed."""
@@ -560,7 +574,7 @@ class Prepared(ByKeys):
     @cached_property
     def _of_keys(self) -> tuple[str, ...]:
         """The columns of numbers that are added up by the values of keys."""
-        return tuple(sorted({each.number.column for each in self._measures.sums.values()} & self._key_columns))
+        return tuple(sorted({total.number.column for total in self._measures.sums.values()} & self._key_columns))
 
     @property
     def _key_columns(self) -> frozenset[str]:
@@ -581,14 +595,14 @@ class Prepared(ByKeys):
         if statistic.name not in ("sum", "avg") or of is None:
             raise NotOffered(OTHERWISE)
         number = self._number(of) if isinstance(of, Column) else None
-        found = self._computed(of) if not isinstance(of, Column) else None if number is None else Wanted(number)
-        if found is None or found.number is None:
+        wanted = self._computed(of) if not isinstance(of, Column) else None if number is None else Wanted(number)
+        if wanted is None or wanted.number is None:
             raise NotOffered(OTHERWISE)
         known, part = self._part(statistic.where)
-        if known is not None and (known.column, part, found.missing) != (found.number.column, VALUES, None):
+        if known is not None and (known.column, part, wanted.missing) != (wanted.number.column, VALUES, None):
             # Of some values of the number: of those with a value all are summed anyway.
             raise NotOffered(OTHERWISE)
-        return found
+        return wanted
 
     @cached_property
     def _quantities(self) -> dict[Expr, Quantity]:
@@ -596,22 +610,23 @@ class Prepared(ByKeys):
 
     @cached_property
     def _measures(self) -> Measures:
-        asked = [self._wanted(statistic) for statistic in self._statistics]
-        counted = Records() if any(one.number is None for one in asked) else None
+        all_wanted = [self._wanted(statistic) for statistic in self._statistics]
+        counted = Records() if any(wanted.number is None for wanted in all_wanted) else None
         by_number: dict[str, list[Wanted]] = {}
-        for one in asked:
-            if one.number is not None:
-                by_number.setdefault(_identity(one.number), []).append(one)
+        for wanted in all_wanted:
+            if wanted.number is not None:
+                by_number.setdefault(_identity(wanted.number), []).append(wanted)
         # A sum by the number of all records is a mean in which those without a value count as 0.
         needed = {
-            name: counted is not None or any(one.needs_missing for one in every) for name, every in by_number.items()
+            name: counted is not None or any(wanted.needs_missing for wanted in of_number)
+            for name, of_number in by_number.items()
         }
         sums = {
             (False, name): Sums(
-                every[0].number, missing=needed[name] and every[0].number.column not in self._key_columns
+                of_number[0].number, missing=needed[name] and of_number[0].number.column not in self._key_columns
             )
-            for name, every in sorted(by_number.items())
-            if every[0].number is not None
+            for name, of_number in sorted(by_number.items())
+            if of_number[0].number is not None
         }
         return Measures(counted, sums=sums)
 
@@ -625,7 +640,7 @@ class Prepared(ByKeys):
             grouped=self._cells_by,
             measures=tuple((measure, Fraction(1, len(measures))) for measure in measures),
             preparation=self.preparation,
-            looked_up=tuple(one for _, one in sorted(self._looked_up.items())),
+            looked_up=tuple(column for _, column in sorted(self._looked_up.items())),
             of_keys=self._of_keys,
         )
 
@@ -640,26 +655,26 @@ class Prepared(ByKeys):
         return f"list({answer_column(PLACE)}){self._filtered(*wheres)}"
 
     def _follows(self, statistic: Statistic, node: Node) -> Told:
-        asked = self._wanted(statistic)
-        number, where = asked.number, statistic.where - self._of_records(statistic.where)
+        wanted = self._wanted(statistic)
+        number, where = wanted.number, statistic.where - self._of_records(statistic.where)
         if number is None:
             assert self._measures.records is not None
             measure: Measure = self._measures.records
         else:
             measure = self._measures.sums[False, _identity(number)]
-        if asked.whole is not None:
+        if wanted.whole is not None:
             # How far noise moves it is asked of `noise`, by the cells that are added up.
-            above, below = (self._counted(measure, which, _BY_CELLS) for which in (asked.part, asked.whole))
-            return PreparedShare(statistic, node, self, below, above, self, measure, (asked.part, asked.whole))
+            above, below = (self._counted(measure, which, _BY_CELLS) for which in (wanted.part, wanted.whole))
+            return PreparedShare(statistic, node, self, below, above, self, measure, (wanted.part, wanted.whole))
         if statistic.name == "records":
-            moved = self.noise(measure, asked.part.weights, where)
-            counted = self._counted(measure, asked.part, moved)
-            return PreparedCount(statistic, node, self, counted, where, moved, self, measure, asked.part)
+            moved = self.noise(measure, wanted.part.weights, where)
+            counted = self._counted(measure, wanted.part, moved)
+            return PreparedCount(statistic, node, self, counted, where, moved, self, measure, wanted.part)
         assert isinstance(measure, Sums)
         measured: Measured[Sums] = Measured(measure, self._measures.all.index(measure), _BY_CELLS)
-        told = PreparedSum if statistic.name == "sum" else PreparedMean
-        return told(
-            replace(statistic, where=where), node, self, measured, self._type(measure.number), self, asked.missing
+        prepared_statistic = PreparedSum if statistic.name == "sum" else PreparedMean
+        return prepared_statistic(
+            replace(statistic, where=where), node, self, measured, self._type(measure.number), self, wanted.missing
         )
 
     def _counted(self, measure: Measure, part: PartOf, moved: Any) -> Counted:
@@ -694,18 +709,18 @@ class Prepared(ByKeys):
         if not self._is_grouped:
             return tuple(np.array(self._cells.column(PLACE))[:, None])
         met = np.ones(len(self._cells), dtype=bool)
-        for one in {condition for where in wheres for condition in where if self._is_of_keys(condition)}:
-            column = self._cells.column(layout.key(self._cells_by.index(self._key_conditions[one])))
+        for expression in {condition for where in wheres for condition in where if self._is_of_keys(condition)}:
+            column = self._cells.column(layout.key(self._cells_by.index(self._key_conditions[expression])))
             met &= np.array(column.fill_null(False))
         codes = np.zeros(len(self._cells), dtype=np.int64)
         for name in self._row_columns:
-            values = self._cells.column(name).combine_chunks().dictionary_encode()
-            codes = codes * (len(values.dictionary) + 1) + np.array(values.indices.fill_null(len(values.dictionary)))
+            encoded = self._cells.column(name).combine_chunks().dictionary_encode()
+            codes = codes * (len(encoded.dictionary) + 1) + np.array(encoded.indices.fill_null(len(encoded.dictionary)))
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         at = np.array(self._cells.column(PLACE))
-        mine = np.split(order, starts[1:])
-        return tuple(at[one[met[one]]] for one in mine)
+        of_rows = np.split(order, starts[1:])
+        return tuple(at[cells[met[cells]]] for cells in of_rows)
 
     @property
     def _row_columns(self) -> list[str]:
@@ -716,7 +731,7 @@ class Prepared(ByKeys):
 
     @property
     def counted(self) -> list[tuple[Any, int]]:
-        return [one.noise for one in self.told if one.noise is not None]
+        return [statistic.noise for statistic in self.told if statistic.noise is not None]
 
     @property
     def _rounded_told(self) -> str:

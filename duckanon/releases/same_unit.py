@@ -19,19 +19,19 @@ def is_of_unit(
     that are compared; or both are linked so to one record of a third. A row that was looked up before is of the
     record's unit, too, if its table is protected. own: the record's table.
     """
-    found = protected[name]
-    if not found.stands or found.policy.population != protected[own].policy.population:
+    looked_up = protected[name]
+    if not looked_up.stands or looked_up.policy.population != protected[own].policy.population:
         return False
     pairs: dict[LookUp | None, dict[tuple[str, str], bool]] = {}
-    for mine, theirs, kind in places:
-        is_canonical = canonical(mine.kind) == canonical(kind) is not None
-        pairs.setdefault(mine.of, {})[fold(mine.column), fold(theirs)] = is_canonical
+    for place, column, kind in places:
+        is_canonical = canonical(place.kind) == canonical(kind) is not None
+        pairs.setdefault(place.of, {})[fold(place.column), fold(column)] = is_canonical
     for of, equal in pairs.items():
         if of is not None and of.version is None:
             continue
         table = own if of is None else TableName(*map(fold, of.location.path))
         units = own_unit(protected, table) or "", own_unit(protected, name) or ""
-        if equal.get(units) or any(one <= equal.keys() for one in _linked(protected, table, name)):
+        if equal.get(units) or any(linked <= equal.keys() for linked in _linked(protected, table, name)):
             return True
     return False
 
@@ -50,9 +50,9 @@ def _linked(
 
     up, down = of(table_name), of(other)
     if other in up:
-        yield {(mine, theirs) for theirs, mine in up[other].items()}
+        yield {(own_column, parent_column) for parent_column, own_column in up[other].items()}
     if table_name in down:
         yield set(down[table_name].items())
     for parent in up.keys() & down.keys():
         if up[parent].keys() == down[parent].keys():
-            yield {(mine, down[parent][key]) for key, mine in up[parent].items()}
+            yield {(own_column, down[parent][key]) for key, own_column in up[parent].items()}

@@ -41,10 +41,10 @@ _MOST_SPLIT = 4
 
 def follows(context: RuleContext, node: Node) -> bool:
     """Replace a SELECT by the same over an answer that is stored. Returns whether there is one."""
-    asked = asked_of(context, node)
-    if asked is None or context.protected(asked[1].table).renyi is None:
+    query = asked_of(context, node)
+    if query is None or context.protected(query[1].table).renyi is None:
         return False
-    grouped, aggregates, relation = asked
+    grouped, aggregates, relation = query
     stored = {fold(column): column for column in context.columns(aggregates.table)}
     for before, counted in product(_splits(context, aggregates), (False, True)):
         try:
@@ -63,7 +63,7 @@ def follows(context: RuleContext, node: Node) -> bool:
 def _splits(context: RuleContext, aggregates: Aggregates) -> Iterator[frozenset[Expr]]:
     """Which of the conditions on keys the stored answer may have itself: none, or some, or all where they are many."""
     known = _known(context, aggregates)
-    on_keys = [one for one in in_order(aggregates.filter) if columns_of(one) <= known]
+    on_keys = [condition for condition in in_order(aggregates.filter) if columns_of(condition) <= known]
     for many in range(len(on_keys) + 1) if len(on_keys) <= _MOST_SPLIT else (0, len(on_keys)):
         yield from map(frozenset, combinations(on_keys, many))
 
@@ -126,8 +126,8 @@ class Part(ByKeys):
         if not (self._is_as_exact if counted else self._hidden):
             raise NotOffered(OTHERWISE)
         # What is written over the answer runs as an analyst's text, which has no functions by their full names.
-        texts = [*map(self._key, aggregates.keys), *self._tests, *self._key_conditions.values()]
-        if any("system.main." in text for text in texts):
+        sql_texts = [*map(self._key, aggregates.keys), *self._tests, *self._key_conditions.values()]
+        if any("system.main." in sql for sql in sql_texts):
             raise NotOffered(OTHERWISE)
 
     def _check_found(self) -> None:
@@ -137,12 +137,12 @@ class Part(ByKeys):
         """
         shown = {fold(key.column) for _, _, keys in self._columns for key in keys}
         hidden = {name: base for base in self._bases if (name := fold(base.column)) not in shown}
-        names = {name for name, one in hidden.items() if one.found}
-        asked = {
+        names = {name for name, key in hidden.items() if key.found}
+        conditions = {
             *self._where.on_keys,
             *(condition for statistic in self._statistics for condition in (*statistic.where, *statistic.of)),
         }
-        if any(columns_of(one) & names and not is_named(one) for one in asked):
+        if any(columns_of(condition) & names and not is_named(condition) for condition in conditions):
             raise NotOffered(OTHERWISE)
         assert self._protected.stored is not None
         self._check_named(hidden, self._protected.stored.path[0])
@@ -159,15 +159,18 @@ class Part(ByKeys):
     @property
     def _is_as_exact(self) -> bool:
         """Whether the sums have the noise that they would have without the counts."""
-        beside = [one for one, _ in self.question.measures if isinstance(one, Sums) and one.missing]
+        beside = [measure for measure, _ in self.question.measures if isinstance(measure, Sums) and measure.missing]
         if len(beside) != 1 or any(
             statistic.name == "records" and not self._is_of_values(statistic) for statistic in self._statistics
         ):
             return False
-        alone = [Sums(one.number, one.squares) if isinstance(one, Sums) else one for one in self._measures.all]
+        alone = [
+            Sums(measure.number, measure.squares) if isinstance(measure, Sums) else measure
+            for measure in self._measures.all
+        ]
         fresh = replace(self.question, measures=self._shared(alone))
         pairs = zip(self.question.measures, fresh.measures, strict=True)
-        return all(self.question.noise(one) == fresh.noise(other) for (one, _), (other, _) in pairs)
+        return all(self.question.noise(stored) == fresh.noise(other) for (stored, _), (other, _) in pairs)
 
     @property
     def _hidden(self) -> bool:
@@ -178,9 +181,13 @@ class Part(ByKeys):
     @cached_property
     def _where(self) -> Filtered:
         """The conditions that the answer has itself, and as `on_keys` those that say which of its cells are meant."""
-        context, table, asked = self._context, self._table, self._found.filter
-        after = filtered(context, table, self._asked_keys, [one for one in asked if one not in self._before])
-        before = filtered(context, table, after.keys, [one for one in asked if one in self._before])
+        context, table, conditions = self._context, self._table, self._found.filter
+        after = filtered(
+            context, table, self._asked_keys, [condition for condition in conditions if condition not in self._before]
+        )
+        before = filtered(
+            context, table, after.keys, [condition for condition in conditions if condition in self._before]
+        )
         return replace(before, filters=[*before.filters, *after.filters], on_keys=after.on_keys)
 
     @cached_property
@@ -228,15 +235,15 @@ class Part(ByKeys):
     def over(self) -> Over:
         """The cells that WHERE leaves."""
         names = ", ".join(map(answer_column, self.question.columns))
-        text = f"SELECT * FROM {quoted(self.question.path)} AS _dk_stored({names})"
+        cells = f"SELECT * FROM {quoted(self.question.path)} AS _dk_stored({names})"
         tests = " AND ".join(f"({test})" for test in self._tests)
         where = f" WHERE {tests}" if tests else ""
-        return replace(super().over, source=f'({text}{where}) AS "_dk_answer"')
+        return replace(super().over, source=f'({cells}{where}) AS "_dk_answer"')
 
     @property
     def _tests(self) -> list[str]:
         """The conditions of WHERE that are none on records, over the answer's columns."""
-        return [self._over_answer(one) for one in self._where.on_keys]
+        return [self._over_answer(condition) for condition in self._where.on_keys]
 
     def _over_answer(self, condition: Expr) -> str:
         places = {fold(key.column): at for at, key in enumerate(self._bases)}
@@ -255,10 +262,10 @@ class Part(ByKeys):
         counted = ", ".join([*by, f"system.main.greatest({', '.join([*many, '0'])}) AS n"])
         form = f"SELECT {cells or '0 AS whole'} FROM ({forms.cells_of(self.question)}) AS _dk_form"
         where = f" WHERE {tests}" if tests else ""
-        (found,) = self._context.releases.value(
+        (most,) = self._context.releases.value(
             f"SELECT system.main.max(n) FROM (SELECT {counted} FROM ({form}) AS _dk_cells{where} GROUP BY ALL)"
         )
-        return found is not None and found <= 1
+        return most is not None and most <= 1
 
     @property
     def cut(self) -> str:
@@ -274,6 +281,6 @@ class Part(ByKeys):
     @property
     def _asked_of(self) -> str:
         """The columns whose conditions say which cells are meant, in words; nothing of the text of a view or macro."""
-        asked = frozenset().union(*map(columns_of, (*self._where.on_keys, *self._key_conditions)))
-        named = [key.column for key in self._bases if fold(key.column) in asked]
+        columns = frozenset().union(*map(columns_of, (*self._where.on_keys, *self._key_conditions)))
+        named = [key.column for key in self._bases if fold(key.column) in columns]
         return "keys" if self._context.bound.opened else " and ".join(named)
