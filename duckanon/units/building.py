@@ -102,12 +102,15 @@ class Builder:
         assert found is None or isinstance(found, AcrossUnits)
         return found
 
-    def joined(self, block: Block, *, owned: bool = True) -> tuple[Made, list[Expr], Over]:
+    def joined(self, block: Block, *, owned: bool = True, repeats: bool = False) -> tuple[Made, list[Expr], Over]:
         """What a block reads, joined; its other conditions; and what writes its expressions over the joined columns."""
-        return Join(self, block, owned=owned).made()
+        return Join(self, block, owned=owned, repeats=repeats).made()
 
-    def block(self, block: Block, *, owned: bool = True) -> tuple[Made, dict[str, str]]:
-        """The relation of a block, and its columns by the folded names of its outputs."""
+    def block(self, block: Block, *, owned: bool = True, repeats: bool = False) -> tuple[Made, dict[str, str]]:
+        """The relation of a block, and its columns by the folded names of its outputs.
+
+        repeats: whether its records may meet several rows of open tables each.
+        """
         if block.limited and is_protected(block):
             raise NotLocal(_LIMITED)
         if block.limited:
@@ -118,7 +121,7 @@ class Builder:
             raise NotLocal("A star, a macro or a whole record is not followed within a unit: name the columns.")
         block = self.flat(as_first_rows(as_grouped(block, self.scope.new_source())))
         windowed = any(map(is_windowed, block.expressions()))
-        made, where, over = self.joined(block, owned=owned or windowed)
+        made, where, over = self.joined(block, owned=owned or windowed, repeats=repeats)
         if block.keys is None:
             qualify = [over(expression) for expression in in_order(block.qualify)]
             return self._windowed(made, where, [(output.name, over(output.expr)) for output in block.outputs], qualify)

@@ -35,8 +35,9 @@ from duckanon.units.fields import Field, Fixes, Made
 from duckanon.units.listed_keys import keys_of, listed
 from duckanon.units.open_rows import computed_of, connected, together
 from duckanon.units.relation import Cut, Joined, OneRow, Part, Shown
-from duckanon.units.scope import NotLocal, NotToldApart
+from duckanon.units.scope import NotLocal, NotToldApart, of_open
 from duckanon.units.subqueries import Subqueries
+from duckanon.units.uniqueness import most_alike
 from duckanon.units.values import computed, meeting
 from duckanon.units.windows import numbered
 
@@ -54,17 +55,21 @@ _FAN_OUT = (
 _FROM_OPEN = "A LEFT JOIN from an open table would show its rows without any unit: join the other way."
 
 
+# Where a row may meet several rows of open tables, it meets no more than these.
+_MOST_MET = 1000
 _NO_TABLE = Made(Joined((Part(OneRow(), unit=False),)), {}, has_unit=False, unique=frozenset([frozenset()]))
 
 
 class Join:
     """The join of a block's sources, and of the subqueries in its expressions.
 
-    owned: whether its rows get the unit's column; else they are joined by what fixes their unit.
+    owned: whether its rows get the unit's column; else they are joined by what fixes their unit. repeats: whether a row
+    may meet several rows of open tables, as where it is only asked whether there are any.
     """
 
-    def __init__(self, builder: Builder, block: Block, *, owned: bool = True) -> None:
+    def __init__(self, builder: Builder, block: Block, *, owned: bool = True, repeats: bool = False) -> None:
         self._builder, self._scope, self._block, self._owned = builder, builder.scope, block, owned
+        self._repeats = repeats
         self._sources = [source for source in block.sources if source.join not in ("semi", "anti")]
         self._where = _conditions(block)
         self._made = self._read()
@@ -303,19 +308,21 @@ class Join:
             return 1, None, self._of(order[0]).unique if len(order) == 1 else frozenset(), frozenset()
         reached = {source.number: self._reached({source.number}, order) for source in local}
         first = max(local, key=lambda item: len(reached[item.number]))
-        all_reached, several = reached[first.number], [first]
+        all_reached, several, times = reached[first.number], [first], 1
         while len(all_reached) < len(order):
             further = next((source for source in local if source.number not in all_reached), None)
             if further is None:
                 repeated = next(source for source in order if source.number not in all_reached)
-                raise self._fans_out(repeated)
+                times *= self._most_met(repeated, all_reached)
+                all_reached = self._reached(all_reached | {repeated.number}, order)
+                continue
             all_reached = self._reached(all_reached | {further.number}, order)
             several.append(further)
-        now, rows = self._of(first), 1
+        now, rows = self._of(first), times
         for one in several:
             rows *= self._of(one).rows
         if len(several) == 1:
-            return rows, now.counted, now.unique, frozenset()
+            return rows, now.counted, now.unique if times == 1 else frozenset(), frozenset()
         return rows, now.counted, frozenset(), frozenset(source.number for source in several)
 
     def _reached(self, numbers: set[int], order: Sequence[Source]) -> set[int]:
@@ -331,6 +338,18 @@ class Join:
             if not new:
                 return numbers
             numbers = numbers | new
+
+    def _most_met(self, source: Source, numbers: set[int]) -> int:
+        """How many rows of an open source a row of others meets at most. numbers: of these. Raises NotLocal."""
+        made = self._of(source)
+        known = {name for number in numbers for name in self._made[number].fields}
+        most = 0
+        if self._repeats and made.is_open:
+            by = {name for name in made.fields if self._equal.of(name) & known}
+            (most,) = self._scope.public.value(most_alike(of_open(together(self._scope, [made], self._where)), by))
+        if not 0 < most <= _MOST_MET:
+            raise self._fans_out(source)
+        return int(most)
 
     def _found_together(self, sources: Sequence[Source], known: set[str]) -> set[int]:
         """Sources of open rows of which at most one row together is found by known columns, of those that are left."""

@@ -225,7 +225,7 @@ class Subqueries:
         columns = {node for each in asked for node in walk(each) if isinstance(node, Column) and node.source in own}
         outputs = tuple(Output(f"_dk_{at}", column) for at, column in enumerate(sorted(columns, key=repr)))
         bare = replace(query, where=query.where - set(asked), outputs=outputs, order=(), distinct=None)
-        made, names = self._builder.block(bare)
+        made, names = self._builder.block(bare, repeats=True)
         inner: dict[Expr, Column] = {output.expr: Column(SOMEWHERE, names[output.name]) for output in outputs}
         over = [self.over(rebuilt(expression, inner.get)) for expression in asked]
         equal = [pair for expression in over if (pair := _equal_columns(expression, set(names.values()))) is not None]
@@ -267,7 +267,7 @@ class Subqueries:
             raise NotLocal(_SEVERAL_COMPARED)
         outputs = tuple(Output(f"_dk_{at}", pair.inner) for at, pair in enumerate(pairs))
         bare = replace(bare, outputs=outputs, order=(), distinct=None)
-        made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs))
+        made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs), repeats=True)
         inner = [names[output.name] for output in outputs]
         outer = [self.over(pair.outer) for pair in pairs]
         equal = [(mine, theirs) for pair, mine, theirs in zip(pairs, inner, outer, strict=True) if pair.operator == "="]

@@ -7,6 +7,13 @@ from collections.abc import Iterable
 from duckanon.catalog.names import quoted
 
 
+def most_alike(rows: str, columns: Iterable[str]) -> str:
+    """A query for how many rows have the same values in all of some columns, at most. rows: a query."""
+    by = ", ".join(quoted([column]) for column in sorted(columns))
+    numbers = f"SELECT system.main.count(*) AS n FROM ({rows}) AS r{f' GROUP BY {by}' if by else ''}"
+    return f"SELECT coalesce(system.main.max(n), 1) FROM ({numbers}) AS c"
+
+
 def no_two_share(rows: str, columns: Iterable[str]) -> str:
     """A query for whether no two rows have the same values in all of some columns, NULL in none of them.
 

@@ -124,6 +124,13 @@ def test_a_condition_that_another_type_does_not_hold_stays_on_its_own_column(con
 
 _FIRST = "(SELECT *, rank() OVER (PARTITION BY person ORDER BY day) AS place FROM illness)"
 _OF_UNITS = [
+    # A record may meet several rows of an open table where it is asked whether there are any.
+    "SELECT sex, count(*) FROM person p WHERE EXISTS (SELECT 1 FROM illness i, ancestor a WHERE i.person = p.person "
+    "AND a.below = i.code AND a.above <= 5 AND i.day > DATE '2020-06-01' AND year(i.day) - p.born < 60) GROUP BY sex",
+    "SELECT sex, count(*) FROM person p WHERE NOT EXISTS (SELECT 1 FROM illness i JOIN ancestor a ON a.below = i.code "
+    "WHERE i.person = p.person) GROUP BY sex",
+    "SELECT sex, count(*) FROM person p WHERE p.person IN (SELECT i.person FROM illness i JOIN ancestor a "
+    "ON a.below = i.code AND a.above = 5) GROUP BY sex",
     # Several rows of a unit on both sides, and a constant beside what differs.
     "SELECT ill, count(*) FROM (SELECT p.person, coalesce(ill, 0) AS ill FROM person p LEFT JOIN "
     "(SELECT DISTINCT person, 1 AS ill FROM illness WHERE code = 2) i ON i.person = p.person) GROUP BY ill",
