@@ -33,7 +33,7 @@ from duckanon.server.metrics import Figures, MetricsServer, address, spending, t
 from duckanon.server.session import Session
 from duckanon.server.shares import Shares
 from duckanon.server.stream import Stream
-from duckanon.server.tls import loaded
+from duckanon.server.tls import is_loopback, loaded
 from duckanon.server.tries import Tries
 from duckanon.server.users import User, UserFile
 
@@ -181,7 +181,7 @@ class Service:
             if self.metrics is not None:
                 self.metrics.renew(self.options.tls_cert, self.options.tls_key)
         except InvalidInput as error:
-            self.log.write("not reloaded", reason=str(error))
+            self.log.write("not reloaded", reason=f"{error} The certificate from before stays in use.")
         else:
             self.log.write("reloaded")
 
@@ -350,7 +350,9 @@ def _metrics(options: Options, figures: Callable[[], Awaitable[Figures]]) -> Met
     if options.metrics is None:
         return None
     host, _ = address(options.metrics)
-    return MetricsServer(token_in(options.metrics_token), figures, loaded(host, options.tls_cert, options.tls_key))
+    # To this machine they are told as they are: what gathers them there need not know the certificate's name.
+    tls = None if is_loopback(host) else loaded(host, options.tls_cert, options.tls_key)
+    return MetricsServer(token_in(options.metrics_token), figures, tls)
 
 
 def _opened(path: Path, options: Options) -> duckdb.DuckDBPyConnection:

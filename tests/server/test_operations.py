@@ -17,6 +17,7 @@ import pytest
 
 from duckanon.errors import InvalidInput
 from duckanon.server.backends import StewardBackend
+from duckanon.server.tls import loaded
 from tests import extras
 from tests.server.certificates import certificate
 from tests.server.served import Served, add_users, serving
@@ -46,12 +47,23 @@ def test_a_renewed_certificate_holds_for_new_connections_and_old_ones_go_on(data
         # The key is not that of the certificate yet: the old pair stays.
         served.call(served.service.reload)
         assert shown(served, old.cert)
-        assert "not reloaded" in served.log()
+        assert "of another key than the one beside it" in served.log()
+        assert "from before stays in use" in served.log()
         shutil.copyfile(new.key, key)
         served.call(served.service.reload)
         assert shown(served, new.cert)
         assert not shown(served, old.cert)
         assert open_before.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("algorithm", ["rsa", "ec384"])
+def test_a_certificate_and_a_key_that_are_no_pair_are_said_to_be_none(tmp_path: Path, algorithm: str) -> None:
+    (tmp_path / "other").mkdir()
+    old, new = certificate(tmp_path), certificate(tmp_path / "other", algorithm)
+    with pytest.raises(InvalidInput, match="of another key"):
+        loaded("127.0.0.1", new.cert, old.key)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        loaded("127.0.0.1", old.cert, old.cert)
 
 
 def test_the_log_goes_on_in_a_new_file(database: Path) -> None:
@@ -106,6 +118,24 @@ def test_figures_are_told_to_who_has_the_token(database: Path, tmp_path: Path) -
         with pytest.raises(IndexError):
             asked(port, "GET /metrics HTTP/1.1\r\n" + "X: y\r\n" * 9_000)
         assert asked(port, head)[0] == 200
+
+
+def test_figures_are_told_without_tls_to_this_machine_alone(database: Path, tmp_path: Path) -> None:
+    extras.needs("metrics")
+    token = tmp_path / "token"
+    token.write_text("a token of some length\n")
+    pair = certificate(tmp_path)
+    head = "GET /metrics HTTP/1.1\r\nAuthorization: Bearer a token of some length\r\n\r\n"
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with serving(
+            database, metrics=f"{host}:0", metrics_token=token, tls_cert=pair.cert, tls_key=pair.key
+        ) as served:
+            port = next(json.loads(one)["port"] for one in served.log().splitlines()[::-1] if '"metrics"' in one)
+            if host == "127.0.0.1":
+                assert asked(port, head)[0] == 200
+            else:
+                with pytest.raises((IndexError, ConnectionError)):
+                    asked(port, head)
 
 
 def figures(text: str) -> dict[str, float]:
