@@ -9,7 +9,7 @@ Floats only guide the search: a wrong one can make an interval look narrower tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -94,13 +94,20 @@ class Witness:
 
 
 def witnessed(
-    published: Published, base: Ints, witnesses: Sequence[Witness], cells: Ints, low: Ints, high: Ints
+    published: Published,
+    base: Ints,
+    witnesses: Sequence[Witness],
+    cells: Ints,
+    low: Ints,
+    high: Ints,
+    near: Callable[[int], Ints] | None = None,
 ) -> Intervals:
     """Ends that are attained, where nobody needs to know the last possible ones: no cell is narrower than they say.
 
     base: shape (cells,), a table. witnesses: lead from it to others. Each of these is checked in integers, and those
     that agree with what is published count. low, high: shape (k,), of the cells, how far their ends should reach; where
-    no witness does, the audit seeks a table of its own. Raises InvalidInput if the base contradicts what is published.
+    no witness does, the audit seeks a table of its own. near: some cells around a cell, in which tables may differ at
+    first where a block is large. Raises InvalidInput if the base contradicts what is published.
     """
     audit = _Witnesses(published, base)
     for witness in audit.sound(witnesses):
@@ -112,17 +119,16 @@ def witnessed(
         suppressed = np.flatnonzero(published.suppressed)
         places[suppressed] = _connected(published.equations[:, suppressed])
         for block in np.unique(places[[end[0] for end in left]]).tolist():
-            size, ends = int((places == block).sum()), sum(places[end[0]] == block for end in left)
-            if size > _SOUGHT and size * ends > _MOST_SOUGHT:
-                continue
-            own = _Audit(_only(published, base, places == block))
-            for cell, sign, goal in [end for end in left if places[end[0]] == block]:
-                if not audit.reaches(cell, sign, goal):
-                    table = own.table(cell, goal, base[places == block])
-                    if table is not None:
-                        change = Witness(np.flatnonzero(places == block), table - base[places == block])
-                        for witness in audit.sound([change]):
-                            audit.take(witness)
+            whole, ends = places == block, [end for end in left if places[end[0]] == block]
+            size = int(whole.sum())
+            if size > _SOUGHT and near is not None:
+                for end in ends:
+                    few = np.zeros(len(base), dtype=bool)
+                    few[near(end[0])] = True
+                    audit.seek(few & whole, [end])
+                ends = [end for end in ends if not audit.reaches(*end)]
+            if size <= _SOUGHT or size * len(ends) <= _MOST_SOUGHT:
+                audit.seek(whole, ends)
     none = np.zeros(len(cells), dtype=bool)
     return Intervals(cells, audit.least[cells].astype(float), audit.most[cells].astype(float), none, none)
 
@@ -161,6 +167,20 @@ class _Witnesses:
         changed = self._base[witness.cells] + witness.units
         self.least[witness.cells] = np.minimum(self.least[witness.cells], changed)
         self.most[witness.cells] = np.maximum(self.most[witness.cells], changed)
+
+    def seek(self, among: Bools, ends: Sequence[tuple[int, int, int]]) -> None:
+        """Take tables that differ from the base in some suppressed cells, for ends that no other reaches."""
+        left = [end for end in ends if among[end[0]] and not self.reaches(*end)]
+        if not left:
+            return
+        own, cells = _Audit(_only(self._published, self._base, among)), np.flatnonzero(among)
+        for cell, sign, goal in left:
+            if self.reaches(cell, sign, goal):
+                continue
+            table = own.table(cell, goal, self._base[cells])
+            if table is not None:
+                for witness in self.sound([Witness(cells, table - self._base[cells])]):
+                    self.take(witness)
 
     def reaches(self, cell: int, sign: int, goal: int) -> bool:
         """Whether some table has the cell at the goal, or beyond it."""

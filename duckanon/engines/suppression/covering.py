@@ -65,6 +65,8 @@ _ABOVE = tuple(Reach(width, 1) for width in (2, 3, 4, 6, 12)) + tuple(Reach(widt
 _NEAR = _Search(150, 2000, above=False)
 _FAR = _Search(1500, 2000)
 _WIDEST = _Search(1500, 8000, fractions=True)
+# Suppressed cells among which an audit seeks tables for a cell first: a program over ten times as many takes minutes.
+_MOST_NEAR = 3000
 
 
 @dataclass
@@ -143,6 +145,17 @@ class Covering:
             more |= self._serve(number, _WIDEST)
             self._served[number] = self._served[number] or before
         return more
+
+    def near(self, cell: int) -> Ints:
+        """The suppressed cells of the widest crossing around a target's that has few enough of them."""
+        near, pattern = self._near.near(self._targets[self._of[cell][0]], self._price), self.pattern
+        widest = np.zeros(0, dtype=np.int64)
+        for reach in _BESIDE + _ABOVE:
+            cells = near.around(reach)
+            cells = cells[pattern[cells]]
+            if len(widest) < len(cells) <= _MOST_NEAR:
+                widest = cells
+        return widest
 
     def _serve(self, number: int, search: _Search) -> bool:
         """Use a cheap deviation for a target."""

@@ -203,13 +203,15 @@ class _Search:
         covering.widen(np.unique([target.cell for target in covering.open_]).astype(np.int64))
         for _ in range(_ROUNDS):
             pattern = covering.pattern
-            audit = self._audited(pattern, [*self._known, *covering.deviations])
+            audit = self._audited(pattern, [*self._known, *covering.deviations], covering.near)
             narrow = audit.cells[under_protected(self._problem, audit)]
             if not len(narrow) or not covering.widen(narrow):
                 break
         return pattern, audit
 
-    def _audited(self, pattern: Bools, known: Sequence[Deviation]) -> Intervals:
+    def _audited(
+        self, pattern: Bools, known: Sequence[Deviation], near: Callable[[int], Ints] | None = None
+    ) -> Intervals:
         """The primary cells' intervals: all of each, or as much as is demanded where that is too much work."""
         problem = self._problem
         cells = np.flatnonzero(problem.primary)
@@ -219,7 +221,7 @@ class _Search:
         published = Published.of(problem.table, pattern, problem.least, problem.most)
         low, high = (problem.table.flat - problem.lower)[cells], (problem.table.flat + problem.upper)[cells]
         witnesses = [Witness(deviation.cells, sign * deviation.units) for deviation in known for sign in (1, -1)]
-        return witnessed(published, problem.table.flat, witnesses, cells, low, high)
+        return witnessed(published, problem.table.flat, witnesses, cells, low, high, near)
 
     def relax(self) -> float:
         """The bound of the linear relaxation."""

@@ -144,6 +144,16 @@ def test_large_blocks_are_searched_for_few_ends(monkeypatch: pytest.MonkeyPatch,
     assert witnessed(shown, base, (), CELL, base[CELL], np.array([2])).upper[0] == upper
 
 
+def test_large_blocks_are_searched_near_a_cell_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program over the whole block is allowed. Cells that are published or far away are of no use."""
+    monkeypatch.setattr(audit, "_SOUGHT", 3)
+    monkeypatch.setattr(audit, "_MOST_SOUGHT", 0)
+    shown, base = published()
+    for near, upper in ((CYCLE, 2), (CYCLE[:3], 1), (np.arange(9), 2), (np.arange(3), 1)):
+        found = witnessed(shown, base, (), CELL, base[CELL], np.array([2]), lambda _, near=near: near)
+        assert found.upper[0] == upper
+
+
 @pytest.mark.parametrize(("dimensions", "beside"), [(4, 3), (5, 2)])
 def test_the_first_neighbourhoods_hold_enough_cells_to_choose_from(dimensions: int, beside: int) -> None:
     """Two nodes beside a cell's own in each of four dimensions hold only dear deviations; in five they suffice."""
