@@ -222,7 +222,7 @@ class Domains:
         """An open table, or a column of one, in a schema where names are not looked up, with its schema."""
         for (schema, table), _ in sorted(state.opened.items(), key=str):
             of = self._relation([schema, table], state) if schema else None
-            if of is None or not of.is_open:
+            if schema is None or of is None or not of.is_open:
                 continue
             if [fold(name) for name in named] == [table] and of.has(column):
                 return spelled([schema, table])

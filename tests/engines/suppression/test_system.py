@@ -168,7 +168,8 @@ def test_a_sum_is_protected_as_a_cell_is(table: Table, data: st.DataObject) -> N
     assert system.flat[-1] == table.flat[pair].sum()
     hidden = np.arange(system.cells) == table.cells
     demanded = levels(
-        Cells(system.flat, np.where(hidden, 1, 9), np.zeros((0, system.cells), dtype=np.int64), False), [Threshold(2)]
+        Cells(system.flat, np.where(hidden, 1, 9), np.zeros((0, system.cells), dtype=np.int64), False, False),
+        [Threshold(2)],
     )
     assert demanded.primary.tolist() == hidden.tolist()
     asked = problem(system, demanded, hidden=hidden)
