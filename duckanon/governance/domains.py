@@ -17,6 +17,7 @@ from duckanon.catalog.names import TableName, candidates, fold, literal, parts, 
 from duckanon.catalog.openings import ALL_TABLES
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.errors import InvalidInput
+from duckanon.governance.domain_copies import cast, creation, types_of, written_out
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, TablePolicy
 from duckanon.governance.ledger_tables import schema_of
@@ -152,9 +153,7 @@ class Domains:
             one = self._copies[column]
             table = f"{schema_of(self._location.database)}.domain_{number}_{at}"
             try:
-                cursor.execute(
-                    f"CREATE TABLE {table} AS SELECT DISTINCT * FROM ({one.query}) ORDER BY ALL ASC NULLS LAST"
-                ).fetchall()
+                cursor.execute(creation(table, one.query)).fetchall()
                 ((size,),) = cursor.execute(f"SELECT system.main.count(*) FROM {table}").fetchall()
                 ((lost,),) = cursor.execute(one.lost).fetchall() if one.lost else [(0,)]
             except duckdb.TransactionException:
@@ -170,17 +169,12 @@ class Domains:
         kind = self._types[fold(column)]
         name = quoted([column])
         _check(objection(column, source, kind))
-        if isinstance(source, tuple):
-            values = ", ".join(f"({_cast(_literal(one), kind)})" for one in source)
-            return _Copy({column: kind}, f"SELECT * FROM (VALUES {values}) AS _dk_listed({name})")
-        if isinstance(source, Range):
-            return _Copy(
-                {column: kind}, f"SELECT {_cast('value', kind)} AS {name} FROM ({_values(source)}) AS _dk_range"
-            )
+        if isinstance(source, tuple | Range):
+            return _Copy({column: kind}, written_out(column, source, kind))
         named = source.name if isinstance(source, WithNull) else source
         if named == ENUM and kind.startswith("ENUM("):
             query = f"SELECT CAST(system.main.unnest(system.main.enum_range(NULL::{kind})) AS VARCHAR) AS {name}"
-            null = f" UNION ALL SELECT {_cast('NULL', kind)}" if isinstance(source, WithNull) else ""
+            null = f" UNION ALL SELECT {cast('NULL', kind)}" if isinstance(source, WithNull) else ""
             return _Copy({column: kind}, query + null)
         return self._of_table(column, source, policy, state)
 
@@ -196,7 +190,7 @@ class Domains:
         for name, each in columns.items():
             _check(of_other_column(name, opened.types[each], kinds[name]))
         path = quoted(opened.path)
-        casts = {text: _cast(quoted([each]), kinds[text]) for text, each in columns.items()}
+        casts = {text: cast(quoted([each]), kinds[text]) for text, each in columns.items()}
         back = {each: f"CAST({casts[one]} AS {opened.types[each]})" for one, each in columns.items()}
         differs = " OR ".join(f"{value} IS DISTINCT FROM {quoted([each])}" for each, value in back.items())
         query = f"SELECT {_shown(casts)} FROM {path}"
@@ -204,7 +198,7 @@ class Domains:
         for name in reversed(columns):
             if not isinstance(sources.get(fold(name)), WithNull):
                 break
-            casts[name] = _cast("NULL", kinds[name])
+            casts[name] = cast("NULL", kinds[name])
             query += f" UNION ALL SELECT {_shown(casts)} FROM {path}"
         lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
         _, *table = opened.path
@@ -287,22 +281,13 @@ class Domains:
                 continue
             path = (self._location.database, candidate.schema, candidate.object)
             with self._ledger.cursor() as cursor:
-                types = _types(cursor, path)
+                types = types_of(cursor, path)
                 if types is None:
                     continue
                 is_open = state.is_open((candidate.schema, candidate.object), list(types))
                 is_open = is_open and not state.protected_among(reads(cursor, Location(*path)))
             return _Relation(path, {fold(name): kind for name, kind in types.items()}, is_open)
         return None
-
-
-def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[str, str] | None:
-    """The columns of a table or view, with their types; None if there is no such table or view."""
-    try:
-        rows = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {quoted(path)})").fetchall()
-    except duckdb.Error:
-        return None
-    return dict(rows)
 
 
 def _check_found(column: str, kind: str, policy: Policy) -> None:
@@ -337,31 +322,5 @@ def _check(objection: str | None) -> None:
         raise InvalidInput(objection)
 
 
-def _cast(value: str, kind: str) -> str:
-    """A value in SQL as the copy holds it: values of an ENUM as text, since its type would show all its values."""
-    cast = f"CAST({value} AS {kind})"
-    return f"CAST({cast} AS VARCHAR)" if kind.startswith("ENUM(") else cast
-
-
 def _shown(casts: Mapping[str, str]) -> str:
     return ", ".join(f"{cast} AS {quoted([name])}" for name, cast in casts.items())
-
-
-def _values(source: Range) -> str:
-    """A query for the values of a range as texts, in the column `value`."""
-    first, _ = source.ends
-    if isinstance(first, int):
-        wide = "HUGEINT" if first < 0 else "UHUGEINT"
-        value = f"CAST('{first}' AS {wide}) + CAST(_dk_at.n AS {wide}) * CAST('{source.step}' AS {wide})"
-    else:
-        value = f"CAST('{first}' AS DATE) + CAST(_dk_at.n * {source.step} AS INTEGER)"
-    null = " UNION ALL SELECT NULL" if source.nulls else ""
-    return f"SELECT CAST({value} AS VARCHAR) AS value FROM system.main.range({source.count}) AS _dk_at(n){null}"
-
-
-def _literal(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return literal(str(value))

@@ -19,10 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.errors import InvalidInput
+from duckanon.governance.backups import restore
 from duckanon.governance.instance import Governance
 from duckanon.governance.journal import Journal, failed_entry, journal_path, line_entry, stored_entry
 from duckanon.governance.ledger_state import Line
 from duckanon.governance.ledger_tables import identity_of
+from duckanon.integrations.cli.backup_commands import restore as restore_command
 from tests.amounts import sampled
 from tests.governance.killed_at import STEPS
 from tests.governance.without_sql import CHARGE, answer, governance, protect, seen
@@ -205,6 +207,8 @@ def test_what_cannot_stand_in_an_older_copy_is_closed(tmp_path: Path) -> None:
         for one in (
             "CREATE TABLE persons AS SELECT i AS id, i % 2 AS sex FROM range(40) r(i)",
             "CREATE TABLE places AS SELECT 1 AS place",
+            "CREATE TABLE sexes AS SELECT i::BIGINT AS sex FROM range(2) r(i)",
+            "SELECT open_table('sexes')",
             "CREATE TABLE counted AS SELECT sex, count(*) AS n FROM persons GROUP BY sex",
             "SELECT protect('persons', epsilon := 1, public := ['sex'])",
             "SELECT open_table('places')",
@@ -216,7 +220,7 @@ def test_what_cannot_stand_in_an_older_copy_is_closed(tmp_path: Path) -> None:
         for one in (
             "SELECT publish('counted', variables := ['sex'], value := 'n')",
             "SELECT unprotect('persons')",
-            "SELECT protect('persons', epsilon := 1, public := ['sex'], domains := {'sex': [0, 1]})",
+            "SELECT protect('persons', epsilon := 1, public := ['sex'], domains := {'sex': 'sexes'})",
             "SELECT close_table('places')",
         ):
             con.execute(one).fetchall()
@@ -225,8 +229,8 @@ def test_what_cannot_stand_in_an_older_copy_is_closed(tmp_path: Path) -> None:
         assert con.execute("FROM policies()").fetchall() == []
         assert con.execute("SELECT name, withdrawn FROM publications()").fetchall() == [("counted", True)]
         actions = con.execute("SELECT action, who FROM privacy_ledger() ORDER BY number").fetchall()
-        assert [one for one, _ in actions[2:5]] == ["publish", "unprotect", "protect"]
-        assert [one for one, _ in actions[5:]] == ["close", "unpublish", "unprotect"]
+        assert [one for one, _ in actions[3:6]] == ["publish", "unprotect", "protect"]
+        assert [one for one, _ in actions[6:]] == ["close", "unpublish", "unprotect"]
         assert [who for _, who in actions[-2:]] == ["duckanon", "duckanon"]
     with duckanon.connect(path, role="analyst") as analyst:
         for closed in ("FROM places", "FROM counted", "SELECT sex, count(*) FROM persons GROUP BY sex"):
@@ -235,7 +239,83 @@ def test_what_cannot_stand_in_an_older_copy_is_closed(tmp_path: Path) -> None:
     # The lines that closed are in the journal, too.
     shutil.copyfile(path.with_name("old"), path)
     with duckanon.connect(path, role="steward") as con:
-        assert len(con.execute("FROM privacy_ledger()").fetchall()) == 8
+        assert len(con.execute("FROM privacy_ledger()").fetchall()) == 9
+
+
+def test_domains_that_a_policy_lists_are_copied_again_in_an_older_copy(tmp_path: Path) -> None:
+    import duckanon
+
+    path, old = tmp_path / "x.duckdb", tmp_path / "old"
+    terms = "population := 'people', privacy_unit := 'who', rows_per_unit := 1, per_query := 0.1, epsilon := 4"
+
+    def protected(more: str, last: int) -> str:
+        domains = f"{{'s t': ['new', 'paid'{more}], 'n': {{'from': 0, 'to': {last}, 'nulls': true}}, 'code': 'codes'}}"
+        return f"SELECT protect('m.orders', {terms}, public := ['s t', 'n', 'code'], domains := {domains})"
+
+    counts = 'SELECT "s t", n, count(*) FROM m.orders GROUP BY ALL'
+    with duckanon.connect(path, role="steward") as con:
+        for sql in (
+            "CREATE SCHEMA m",
+            "CREATE TABLE m.orders AS SELECT i AS id, i % 9 AS who, 'new' AS \"s t\", 1::TINYINT AS n, 'a' AS code "
+            "FROM range(40) r(i)",
+            "CREATE TABLE m.lines AS SELECT i AS id FROM range(40) r(i)",
+            "ALTER TABLE m.orders ADD PRIMARY KEY (id)",
+            "CREATE TABLE codes AS SELECT 'a' AS code",
+            "SELECT open_table('codes')",
+            protected("", 3),
+            "SELECT protect('m.lines', population := 'people', link := {'id': 'orders.id'}, rows_per_unit := 1)",
+            "CHECKPOINT",
+        ):
+            con.execute(sql).fetchall()
+    shutil.copyfile(path, old)
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(protected(", 'lost', NULL", 4)).fetchall()
+        con.execute("SELECT new_edition('m.orders')").fetchall()
+        copies = "FROM duckanon.domain_{0}_0, duckanon.domain_{0}_1 ORDER BY ALL"
+        number = con.execute("SELECT max(number) FROM privacy_ledger() WHERE action = 'protect'").fetchall()[0][0]
+        whole = con.execute(copies.format(number)).fetchall()
+        assert len(whole) == 4 * 6
+        policies = con.execute("FROM policies()").fetchall()
+    path.unlink()
+    made, lacks = restore(old, path)
+    assert (made.lines, len(lacks.lines), lacks.closed_in_words()) == (number + 1, 2, [])
+    with duckanon.connect(path, role="steward") as con:
+        assert con.execute("FROM policies()").fetchall() == policies
+        assert con.execute(copies.format(number)).fetchall() == whole
+    with duckanon.connect(path, role="analyst") as analyst:
+        assert len(analyst.execute(counts).fetchall()) == 4 * 6
+
+
+def test_a_restore_names_the_policy_that_it_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the column's type in the copy does not hold the values, or they come from another table."""
+    import duckanon
+
+    path, old = tmp_path / "x.duckdb", tmp_path / "old"
+    with duckanon.connect(path, role="steward") as con:
+        for sql in (
+            "CREATE TABLE a AS SELECT 1::TINYINT AS n, 'x' AS code",
+            "CREATE TABLE b AS FROM a",
+            "CREATE TABLE codes AS SELECT 'x' AS code",
+            "SELECT open_table('codes')",
+            "CHECKPOINT",
+        ):
+            con.execute(sql).fetchall()
+    shutil.copyfile(path, old)
+    with duckanon.connect(path, role="steward") as con:
+        for sql in (
+            "ALTER TABLE a ALTER n TYPE INTEGER",
+            "SELECT protect('a', epsilon := 1, public := ['n'], domains := {'n': [1, 1000]})",
+            "SELECT protect('b', epsilon := 1, public := ['code'], domains := {'code': 'codes'})",
+        ):
+            con.execute(sql).fetchall()
+    path.unlink()
+    restore_command(old, path)
+    said = "".join(capsys.readouterr())
+    assert said.splitlines()[2:] == [
+        f'main.{table}: unprotect, as the copy of the domain of "{column}" is not in the file, which is an older copy. '
+        "Protect it again."
+        for table, column in (("a", "n"), ("b", "code"))
+    ]
 
 
 def test_a_failed_draw_stays_final_in_an_older_copy(path: Path) -> None:

@@ -48,6 +48,8 @@ def restore(
             inform("What was charged after the copy was made is lost: budgets are larger than they should be.")
         elif lacks:
             inform(f"The journal gave it {lacks.in_words()}.")
+            for sentence in lacks.closed_in_words():
+                inform(sentence)
         else:
             inform("The journal holds nothing that the copy lacks.")
 
