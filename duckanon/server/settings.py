@@ -136,7 +136,10 @@ _LISTED = (
 )
 _KNOWN = {setting.name.lower(): setting for setting in _LISTED}
 # What to write in place of another value.
-_INSTEAD = {"TimeZone": ": write x AT TIME ZONE 'Europe/Berlin' for another zone"}
+_INSTEAD = {
+    "TimeZone": ": write x AT TIME ZONE 'Europe/Berlin' for another zone",
+    "search_path": ": write the schema before a table's name",
+}
 # Parameters of the startup message that are no settings.
 _ALSO = {"user", "database", "options", "replication"}
 # A setting in the startup parameter `options`, which libpq takes from PGOPTIONS too.

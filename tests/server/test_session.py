@@ -374,6 +374,16 @@ def test_settings_are_an_allow_list(ana: Any) -> None:
     assert ana.execute('show "lc_collate"').fetchall() == ana.execute("SELECT current_setting('lc_collate')").fetchall()
 
 
+def test_tables_of_other_schemas_are_named_with_them(served: Served) -> None:
+    with served.login("stu") as stu, served.login("ana") as ana:
+        stu.execute("CREATE SCHEMA marts")
+        stu.execute("CREATE TABLE marts.months AS SELECT 1 AS month")
+        stu.execute("SELECT open_table('marts.months')")
+        assert ana.execute("SELECT month FROM marts.months").fetchall() == [(1,)]
+        with pytest.raises(errors.InvalidParameterValue, match="write the schema before a table's name"):
+            ana.execute("SET search_path = marts")
+
+
 def test_a_session_can_be_made_as_new(ana: Any) -> None:
     ana.execute("CREATE TEMP TABLE mine AS SELECT 1")
     ana.execute("SET application_name = 'x'")
