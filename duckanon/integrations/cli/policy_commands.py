@@ -79,7 +79,10 @@ def sql(source: PolicyToml) -> None:
     rest is refused.
     """
     with one_sentence():
-        write("".join(f"{call}\n" for call in _read(source).calls))
+        file = _read(source)
+        write("".join(f"{call}\n" for call in file.calls))
+        if file.users:
+            say("Users are not among these calls, as the file has no passwords: CREATE USER ana PASSWORD '...'.")
 
 
 @policy.command()

@@ -105,7 +105,9 @@ def test_users_that_differ_are_named(path: Path) -> None:
 
 
 def test_a_file_as_sql(path: Path) -> None:
-    calls = run("policy", "sql", "policies.toml").stdout
+    written = run("policy", "sql", "policies.toml")
+    calls = written.stdout
+    assert written.stderr.startswith("Users are not among these calls")
     assert calls.splitlines()[-1] == "SELECT allot('ana', 'residents', epsilon := '2');"
     assert run("sql", str(path), "--role", "steward", "-c", calls).exit_code == 0
     UserFile(path).add("ana", "analyst", "a word of ana")
