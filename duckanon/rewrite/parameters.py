@@ -28,7 +28,10 @@ _OWN_TYPES = frozenset({"INTERVAL", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZO
 def filled(query: Node, parameters: Parameters) -> Node:
     """The query with constants in place of its parameters. Raises UnsupportedQuery."""
     if parameters is None:
-        raise UnsupportedQuery("The statement has parameters: give their values beside it, or write them out.")
+        raise UnsupportedQuery(
+            "The statement has parameters: give their values beside it, or write them out, as for explain_privacy, "
+            "which takes none."
+        )
     if not is_given(parameters):
         raise UnsupportedQuery("Values of parameters are a list, for ? and $1, or a dictionary, for $name.")
     copy = copied(query)

@@ -114,7 +114,7 @@ def test_units_in_a_column_of_a_left_join_are_counted_once_each(con: duckanon.An
             "ask for quantile_cont(n, 0.99)",
         ),
         ("SELECT count(*) FROM sales s ASOF JOIN returns r ON s.sale_id = r.sale_id AND s.sold_at >= r.returned_at",
-         "ASOF"),
+         "number the rows by row_number() with the unit's column and the key of the first table in PARTITION BY"),
         ("SELECT n, count(*) FROM (SELECT row_number() OVER (ORDER BY price) AS n FROM sales) GROUP BY n",
          "add the unit's column to its PARTITION BY"),
     ],
@@ -239,3 +239,13 @@ def test_each_grouping_set_is_a_question_of_its_own(con: duckanon.Analyst) -> No
     many = ", ".join(f"(store_id + {at})" for at in range(17))
     with pytest.raises(duckanon.errors.PolicyRefusal, match="these are too many"):
         con.execute(f"SELECT count(DISTINCT price) FROM sales GROUP BY GROUPING SETS ({many})")
+
+
+def test_what_is_told_of_asof_joins_is_what_they_are(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection) -> None:
+    on = "r.customer_id = s.customer_id AND s.sold_at >= r.returned_at"
+    asof = f"SELECT reason, count(*) FROM sales s ASOF JOIN returns r ON {on} GROUP BY reason"
+    numbered = (
+        "SELECT reason, count(*) FROM (SELECT reason, row_number() OVER (PARTITION BY s.customer_id, s.sale_id "
+        f"ORDER BY r.returned_at DESC) AS n FROM sales s JOIN returns r ON {on}) WHERE n = 1 GROUP BY reason"
+    )
+    assert sorted(con.execute(numbered).fetchall()) == sorted(plain.execute(asof).fetchall())

@@ -552,7 +552,8 @@ def _joins_in_words(node: Node) -> str:
     methods = {(join.args.get("method") or "").upper() for join in node.args.get("joins") or []}
     if "ASOF" in methods:
         return (
-            "ASOF JOIN is not followed: number the rows by row_number() with the unit's column in PARTITION BY, or "
-            "take the last row by a subquery with ORDER BY and LIMIT 1"
+            "ASOF JOIN is not followed: write JOIN with its conditions, number the rows by row_number() with the "
+            "unit's column and the key of the first table in PARTITION BY and the nearest row first, and keep those "
+            "with 1"
         )
     return "this kind of join is not followed"
