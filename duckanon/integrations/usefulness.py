@@ -96,7 +96,9 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
 
 def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness | None:
     """Compare a release with its source. leave_out: columns that are not compared. None if no column is left."""
-    compared = Compared.of(con, list(tables[source]), name, tables[name], leave_out)
+    # `tables` folds names; a page tells them as the table has them.
+    described = con.execute(f"DESCRIBE FROM system.main.query_table({literal(source)})").fetchall()
+    compared = Compared.of(con, [column for column, *_ in described], name, tables[name], leave_out)
     if not compared.columns:
         return None
     rows = fetch(con.execute(compared.call(source, name))).records()

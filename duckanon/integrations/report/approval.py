@@ -9,7 +9,7 @@ from typing import Any
 from duckanon.catalog.names import fold
 from duckanon.integrations.report.assessment import Exported, Released, with_suppressed_cells
 from duckanon.integrations.report.audited_tables import unseen
-from duckanon.integrations.report.facts import Facts
+from duckanon.integrations.report.facts import Facts, dominance
 from duckanon.integrations.report.origin import Origin
 from duckanon.integrations.report.templates import templates
 from duckanon.integrations.translations import gettext as _
@@ -124,6 +124,8 @@ def _warnings(released: Released, facts: Facts) -> list[str]:
         found.append(text.format(columns=columns))
     if released.origin.owner is not None and released.origin.publication is None:
         found.append(_unchecked(released.origin, released.origin.owner))
+    if released.dominated is not None:
+        found.append(dominance(released.dominated))
     if released.agreed:
         text = _("Classes that agree on a value give it away: {columns}.")
         found.append(text.format(columns=", ".join(released.agreed)))

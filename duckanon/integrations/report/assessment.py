@@ -22,7 +22,7 @@ from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.published_copies import published, readings, same_rows
 from duckanon.integrations.report.audited_tables import AuditedTables
-from duckanon.integrations.report.exposure import agreed
+from duckanon.integrations.report.exposure import agreed, dominated_classes
 from duckanon.integrations.report.fingerprint import hashed
 from duckanon.integrations.report.origin import Origin
 from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _SIZES = {"level", "size", "groups", "low", "high"}
 _SUPPRESSED = {"value", "suppressed"}
+# A table of suppress with audit := true: it tells the suppressed cells, too.
+_AUDITED = {*_SUPPRESSED, "true_value"}
 _LEDGER = {"number", "recorded_at", "action", "epsilon_exact", "what"}
 _MECHANISM = ["secret", "output", "probability"]
 _TABLES = """
@@ -65,7 +67,7 @@ class Released:
 
     sensitive: columns that were named as such. agreed: by column, in how many records' classes no two values of it
     differ: of `sensitive`, or of all columns that are copied as they are, if none was named. origin: what else is known
-    of it.
+    of it. dominated: how many classes have a mean that one record dominates; None: the table does not say.
     """
 
     table: str
@@ -76,6 +78,7 @@ class Released:
     copied: Copied
     agreed: dict[str, int]
     origin: Origin = field(default_factory=Origin)
+    dominated: int | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class Assessment:
 
     useful: releases beside the tables that they were made from, where these are known. together: those
     of one table. files: exported files.
-    unprotected: tables that are neither protected nor open nor a known release.
+    unprotected: tables that are neither protected nor open nor a known release. audited: those that have the true
+    values of suppressed cells.
     """
 
     released: list[Released] = field(default_factory=list)
@@ -135,6 +139,7 @@ class Assessment:
     noisy: list[Noisy] = field(default_factory=list)
     files: list[Exported] = field(default_factory=list)
     unprotected: list[str] = field(default_factory=list)
+    audited: list[str] = field(default_factory=list)
     pictures: list[tuple[str, Picture]] = field(default_factory=list)
     left_out: int = 0
     problems: list[str] = field(default_factory=list)
@@ -181,7 +186,9 @@ def assess(con: Connection, wanted: Wanted, views: Views, governed: Governed) ->
     for each in tables:
         is_named = bool({each.label, each.table} & named)
         if not is_named and on.judged(each.label, each.name, each.columns) is None and each.label not in settled:
-            on.found.unprotected.append(each.label)
+            on.trying(each.label, partial(on.unprotected, each))
+        if {column for column, _type in each.columns} >= _AUDITED:
+            on.found.audited.append(each.label)
     for copy in (each["name"] for each in governed.publications if each["kind"] == "records"):
         name = f"duckanon.{identifier(copy)}"
         on.judged(_("publication {name}").format(name=copy), name, on.types(name))
@@ -321,6 +328,11 @@ class _Assessor:
         except duckdb.Error:  # values that cannot be compared or added up are no shares
             return None
 
+    def unprotected(self, table: _Table) -> None:
+        """Note a table that is no known release, unless a publication has its rows."""
+        if published(self.con, [(table.name, False)], self.publications) is None:
+            self.found.unprotected.append(table.label)
+
     def exported(self, path: Path, name: str, *, is_named: bool) -> None:
         """Identify a file by its hash, and judge what it holds."""
         types = self.types(name)
@@ -380,7 +392,8 @@ class _Assessor:
         source = source_of(self.con, self.tables, name) if name in self.tables else None
         label_of = None if source is None else self.labels[source]
         origin = Origin.of(self.con, name, unit, source, label_of, self._publication(name))
-        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, origin))
+        classes = dominated_classes(self.con, name) if {"class_id", "dominated"} <= columns else None
+        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, origin, classes))
         if name not in self.tables:
             return
         self.stored.append(Stored(name, label, qi, figures["classes"], source))

@@ -33,6 +33,18 @@ def agreed(con: Any, name: str, qi: Sequence[str], columns: Sequence[str]) -> di
     return {column: int(records) for column, records, many in given if records and many > 1}
 
 
+def dominated_classes(con: Any, name: str) -> int:
+    """In how many classes of means one record has most of a sum, by the column that k_anonymize adds with `dominance`.
+
+    con: a DuckDB connection. name: the table's, as the functions take it. Raises duckdb.Error.
+    """
+    ((classes,),) = con.execute(
+        "SELECT system.main.count(DISTINCT class_id) FILTER (system.main.len(dominated) > 0) "  # noqa: S608 - a literal
+        f"FROM system.main.query_table({literal(name)})"
+    ).fetchall()
+    return int(classes)
+
+
 def _same(column: str, at: int) -> str:
     """Whether a class has one value, or none."""
     return f"system.main.count(DISTINCT {identifier(column)}) <= 1 AS same{at}"

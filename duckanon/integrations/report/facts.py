@@ -115,18 +115,17 @@ class Facts:
         ]
 
     def _open_points(self) -> list[Point]:
-        """Tables of the file that nothing protects."""
-        tables = self.assessment.unprotected
-        if not tables:
-            return []
-        names = ", ".join(tables[:_MOST_NAMED])
-        if len(tables) > _MOST_NAMED:
-            names = _("{names} and {number} more").format(names=names, number=number(len(tables) - _MOST_NAMED))
+        """Tables of the file that nothing protects, and those that undo a suppression."""
+        audited = _(
+            "True values of suppressed cells: {tables}. Whoever gets this file reads them: drop the tables, or hand "
+            "the file to nobody."
+        )
         text = _(
             "Neither protected nor a known release: {tables}. Whoever gets this file reads them: protect them, or hand "
             "the file to nobody."
         )
-        return [Point(True, text.format(tables=names))]
+        told = ((audited, self.assessment.audited), (text, self.assessment.unprotected))
+        return [Point(True, each.format(tables=_named(tables))) for each, tables in told if tables]
 
     def _release_points(self) -> list[Point]:
         points = [point for one in self.assessment.released for point in _released(one)]
@@ -134,6 +133,14 @@ class Facts:
 
     def _share_points(self) -> list[Point]:
         return [_shares(share) for share in self.assessment.shares]
+
+
+def _named(tables: Sequence[str]) -> str:
+    """Some of the tables, and how many more there are."""
+    names = ", ".join(tables[:_MOST_NAMED])
+    if len(tables) <= _MOST_NAMED:
+        return names
+    return _("{names} and {number} more").format(names=names, number=number(len(tables) - _MOST_NAMED))
 
 
 def _budget(one: dict[str, Any]) -> Point:
@@ -170,6 +177,8 @@ def _released(released: Released) -> list[Point]:
         )
         found.append(Point(True, text.format(table=released.table, unit=released.origin.owner)))
     found += [Point(True, f"{released.table}: {link}") for link in released.copied.links]
+    if released.dominated is not None:
+        found.append(Point(True, f"{released.table}: {dominance(released.dominated)}"))
     if released.agreed:
         found.append(Point(True, _given_away(released)))
     if released.copied.near_unique:
@@ -205,6 +214,15 @@ def _smallest(released: Released) -> Point:
         else _("{table}: each class has records of {k} or more of {units} values of {unit}.")
     )
     return Point(False, text.format(**values))
+
+
+def dominance(classes: int) -> str:
+    """What the column `dominated` of a table of means tells whoever gets it."""
+    return counted(
+        "The mean of {n} class is dominated by one record. Leave the column dominated out of what others get.",
+        "The means of {n} classes are dominated by one record each. Leave the column dominated out of what others get.",
+        classes,
+    )
 
 
 def _given_away(released: Released) -> str:

@@ -291,9 +291,49 @@ def test_unprotected_tables_are_named(tmp_path: Path, shop: Path) -> None:
     assert run(str(shop), "--out", str(page)).exit_code == 0
     (said,) = [one for one in points(page) if one.startswith("Neither protected nor a known release")]
     assert said == (
-        "Neither protected nor a known release: main.by_state, main.people, main.stops, main.visits. "
+        "Neither protected nor a known release: main.people, main.stops, main.visits. "
         "Whoever gets this file reads them: protect them, or hand the file to nobody."
     )
+
+
+def test_tables_with_true_values_of_suppressed_cells_are_named(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "cells.duckdb",
+        "CREATE TABLE visits AS SELECT 'w' || (i % 5) AS ward, 'c' || (i * i % 7) AS code FROM range(40) r(i)",
+        "CREATE TABLE inside AS FROM suppress('visits', ['ward'], ['code'], n := 3, audit := true)",
+        "CREATE TABLE outside AS FROM suppress('visits', ['ward'], ['code'], n := 3)",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    (said,) = [one for one in points(page) if one.startswith("True values of suppressed cells")]
+    assert said.startswith("True values of suppressed cells: main.inside. ")
+
+
+def test_columns_of_means_that_say_which_records_dominate_are_named(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "means.duckdb",
+        "CREATE TABLE firms AS SELECT i AS staff, if(i = 3, 9000, i + 1) AS sales FROM range(30) r(i)",
+        "CREATE TABLE means AS FROM k_anonymize('firms', ['sales'], k := 5, drop := ['staff'], release := 'centroid', "
+        "steps := {'sales': 10}, dominance := 0.9)",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    (said,) = [one for one in points(page) if "dominated by" in one]
+    assert said == (
+        "main.means: The mean of 1 class is dominated by one record. Leave the column dominated out of what others get."
+    )
+
+
+def test_columns_are_told_as_the_table_spells_them(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "spelled.duckdb",
+        'CREATE TABLE persons AS SELECT i * i AS "Alter" FROM range(30) r(i)',
+        "CREATE TABLE released AS FROM k_anonymize('persons', ['Alter'], k := 5)",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    text = plain(page.read_text(encoding="utf-8"))
+    assert "main.released main.persons Alter " in text
 
 
 SHARES = "SELECT ward, better, {} AS share FROM visits GROUP BY ward, better ORDER BY ALL"
