@@ -76,14 +76,14 @@ class Compared:
         return call("k_utility", before, after, self.columns, bands=self.bands)
 
 
-def source_of(con: Connection, tables: Tables, name: str) -> str | None:
-    """The one table that a release may have been made from, by its columns, types and rows; None if there are several.
+def possible_sources(con: Connection, tables: Tables, name: str) -> list[str]:
+    """The tables that a release may have been made from, by its columns, types and rows.
 
     name: of the release, as the tables are named.
     """
     wanted = columns_before(tables[name])
     rows = _rows(con, name)
-    texts = [
+    return [
         other
         for other, columns in tables.items()
         if other != name
@@ -91,7 +91,6 @@ def source_of(con: Connection, tables: Tables, name: str) -> str | None:
         and all(columns.get(column) == kind for column, kind in wanted.items())
         and _rows(con, other) >= rows
     ]
-    return texts[0] if len(texts) == 1 else None
 
 
 def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness | None:

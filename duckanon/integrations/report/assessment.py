@@ -32,7 +32,7 @@ from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
 from duckanon.integrations.translations import gettext as _
 from duckanon.integrations.translations import number
-from duckanon.integrations.usefulness import Tables, Usefulness, source_of, usefulness
+from duckanon.integrations.usefulness import Tables, Usefulness, possible_sources, usefulness
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -389,9 +389,10 @@ class _Assessor:
         # Where nobody named a sensitive column, each that is copied may be one.
         guessed = [name for name in copied.names if name not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
-        source = source_of(self.con, self.tables, name) if name in self.tables else None
+        sources = possible_sources(self.con, self.tables, name) if name in self.tables else []
+        source = sources[0] if len(sources) == 1 else None
         label_of = None if source is None else self.labels[source]
-        origin = Origin.of(self.con, name, unit, source, label_of, self._publication(name))
+        origin = Origin.of(self.con, name, unit, sources, label_of, self._publication(name))
         classes = dominated_classes(self.con, name) if {"class_id", "dominated"} <= columns else None
         self.found.released.append(Released(label, qi, hidden, found, figures, copied, same, origin, classes))
         if name not in self.tables:

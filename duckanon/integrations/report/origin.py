@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -50,22 +50,23 @@ class Origin:
         con: Any,
         name: str,
         unit: str | None,
-        source: str | None,
+        sources: Sequence[str],
         label: str | None,
         publication: Mapping[str, Any] | None = None,
     ) -> Self:
-        """con: a DuckDB connection. name, source: of both in SQL. label: the source's, as the page shows it.
-
-        publication: the row of publications() of the one that is equal to it.
+        """con: a DuckDB connection. name: in SQL. sources: the tables from which it may have been made. label: of the
+        only one, as the page shows it. Where one of several has a privacy unit, that is the owner's: better a warning
+        too many. publication: the row of publications() of the one that is equal to it.
         """
         comment = con.execute(_COMMENT, [name]).fetchone()
         call = comment[0] if comment is not None and str(comment[0] or "").startswith(CALL) else None
         published = None if publication is None else str(publication["name"])
-        of = source if publication is None else str(publication["of"])
-        owner = None if of is None or unit is not None else privacy_unit(con, of)
-        if source is None:
+        made_of = sources if publication is None else [str(publication["of"])]
+        units = (privacy_unit(con, table) for table in made_of if unit is None)
+        owner = next((column for column in units if column is not None), None)
+        if len(sources) != 1:
             return cls(call, unit, owner, publication=published)
-        rows = [_rows(con, text) for text in (source, name)]
+        rows = [_rows(con, table) for table in (sources[0], name)]
         return cls(call, unit, owner, label, rows[0] - rows[1], published)
 
 

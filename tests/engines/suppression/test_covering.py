@@ -1,5 +1,7 @@
 """Patterns of large systems, on small ones whose tables can all be listed, and an audit that is handed lies."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -12,7 +14,7 @@ from duckanon.engines.suppression.audit import Published, Witness, witnessed
 from duckanon.engines.suppression.covering import Covering
 from duckanon.engines.suppression.problem import UP, Problem, problem
 from duckanon.engines.suppression.requested import attainable, with_requested
-from duckanon.engines.suppression.rules import Levels
+from duckanon.engines.suppression.rules import Ints, Levels
 from duckanon.engines.suppression.suppress import all_targets, suppress
 from duckanon.engines.suppression.table import Table
 from duckanon.errors import Infeasible, InvalidInput
@@ -144,13 +146,17 @@ def test_large_blocks_are_searched_for_few_ends(monkeypatch: pytest.MonkeyPatch,
     assert witnessed(shown, base, (), CELL, base[CELL], np.array([2])).upper[0] == upper
 
 
+def _always(cells: Ints, _: int) -> Ints:
+    return cells
+
+
 def test_large_blocks_are_searched_near_a_cell_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """No program over the whole block is allowed. Cells that are published or far away are of no use."""
     monkeypatch.setattr(audit, "_SOUGHT", 3)
     monkeypatch.setattr(audit, "_MOST_SOUGHT", 0)
     shown, base = published()
     for near, upper in ((CYCLE, 2), (CYCLE[:3], 1), (np.arange(9), 2), (np.arange(3), 1)):
-        found = witnessed(shown, base, (), CELL, base[CELL], np.array([2]), lambda _, near=near: near)
+        found = witnessed(shown, base, (), CELL, base[CELL], np.array([2]), partial(_always, near))
         assert found.upper[0] == upper
 
 

@@ -84,6 +84,15 @@ def test_a_table_and_the_file_that_it_was_exported_to_are_one_copy(english: dict
         assert others == "main.second"
 
 
+def test_a_policys_unit_is_told_where_several_tables_may_be_the_source(flats: Path, tmp_path: Path) -> None:
+    database, page = tmp_path / "flats.duckdb", tmp_path / "page.html"
+    database.write_bytes((flats / "flats.duckdb").read_bytes())
+    with duckdb.connect(str(database)) as con:
+        con.execute("CREATE TABLE as_delivered AS FROM persons")
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    assert "The policy's unit is household, which the copy does not hold: k is not checked for it." in said(page)
+
+
 def test_where_the_copy_shows_the_unit_it_is_counted(english: dict[str, str]) -> None:
     second = english["main.second"]
     assert "k counts value of household" in second
