@@ -23,15 +23,19 @@ def many(examples: int, least: int = 1) -> int:
 
 
 def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
-    """Parameters of a test: of each `every` cases the first; CI adds the second, and the long lane the others.
+    """Parameters of a test: of each `every` cases the first; CI adds the second of half of them, `long` the rest.
 
     A tuple has a value for each argument.
     """
     later = pytest.mark.long("further cases of a list of which the README's command and CI try some")
-    marks = {0: [], 1: [pytest.mark.ci("further cases of a list of which the README's command tries some")]}
+    added = pytest.mark.ci("further cases of a list of which the README's command tries some")
+
+    def marks(at: int) -> list[pytest.MarkDecorator]:
+        place = at % (2 * every)
+        return [] if place % every == 0 else [added] if place == 1 else [later]
+
     return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks.get(at % every, [later]))
-        for at, case in enumerate(cases)
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks(at)) for at, case in enumerate(cases)
     ]
 
 
