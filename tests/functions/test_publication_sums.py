@@ -54,6 +54,7 @@ def test_the_counts_of_suppressed_cells_are_refused_beside_their_sums(firms: duc
     assert "1 follow from all of them" in refused(firms, counts)
 
 
+@pytest.mark.skipif(duckdb.__version__.startswith("1."), reason="the firms are drawn by hashes, which DuckDB 2 changed")
 @pytest.mark.parametrize("order", [("sums", "counts"), ("counts", "sums")])
 def test_counts_and_sums_of_the_same_cells_are_published_with_one_pattern(
     con: duckdb.DuckDBPyConnection, order: tuple[str, str]

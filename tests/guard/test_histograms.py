@@ -265,10 +265,18 @@ _ENDLESS = """
 """
 
 
+IS_1 = duckdb.__version__.startswith("1.")
+
+
 @pytest.mark.parametrize(
     ("key", "rows", "of_endless"),
     [
-        ("month(came)", 12, {2: 1, 5: 1}),
+        pytest.param(
+            "month(came)",
+            12,
+            {2: 1, 5: 1},
+            marks=pytest.mark.skipif(IS_1, reason="DuckDB 1 counts such dates in no month"),
+        ),
         ("dayname(came)", 7, {}),
         ("strftime(came, '%m')", 12, {"02": 1, "05": 1}),
         ("hour(at_time)", 24, {7: 1, 9: 1}),
