@@ -7,7 +7,6 @@ condition of the question, so with another content it is another question.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 
 from duckanon.catalog.names import quoted
 from duckanon.catalog.types import WHOLE
@@ -37,21 +36,22 @@ def listed(scope: Scope, field: Field, made: Made, column: str) -> Field:
     if field.listed or not made.is_open or not is_of_type:
         return field
     name = quoted([column])
+    # As texts, since Python has neither infinite dates nor those after its last year.
     rows = f"SELECT DISTINCT {name} AS v FROM ({of_open(made)}) AS r WHERE {name} IS NOT NULL LIMIT {_MOST + 1}"
-    (values,) = scope.public.value(f"SELECT system.main.list(v ORDER BY v) FROM ({rows}) AS l")
+    (values,) = scope.public.value(f"SELECT system.main.list(CAST(v AS VARCHAR) ORDER BY v) FROM ({rows}) AS l")
     if values is None:
         # There are no rows: not even for NULL.
         return replace(field, listed=(NULL,))
     if len(values) > _MOST:
         return field
-    return replace(field, listed=tuple(map(_constant, values)), never_null=True)
+    kind = made.fields[column].kind
+    return replace(field, listed=tuple(_constant(value, kind) for value in values), never_null=True)
 
 
-def _constant(value: object) -> Expr:
-    """A value as it is written in a statement."""
-    if isinstance(value, bool):
-        return Boolean(value)
-    if isinstance(value, date):
-        return Cast(Constant(str(value), is_text=True), "DATE")
-    assert isinstance(value, int | str)
-    return Constant(str(value), is_text=isinstance(value, str))
+def _constant(value: str, kind: str) -> Expr:
+    """A value of a type, from its text, as it is written in a statement."""
+    if kind == "BOOLEAN":
+        return Boolean(value == "true")
+    if kind == "DATE":
+        return Cast(Constant(value, is_text=True), kind)
+    return Constant(value, is_text=kind == "VARCHAR")

@@ -129,3 +129,30 @@ def test_keys_that_an_open_table_lists_are_those_of_the_day(path: Path) -> None:
             ((charges,),) = con.execute("SELECT charges FROM privacy_budget()").fetchall()
             assert charges == len(rows)
     assert rows == [[("NY", 30)], [("GA", 30), ("NY", 30)], [("GA", 30)]]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "day IN (SELECT day FROM holidays WHERE kind = 'a')",
+        "EXISTS (SELECT 1 FROM holidays WHERE holidays.day = stays.day AND kind = 'a')",
+    ],
+)
+def test_days_that_python_does_not_have_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str) -> None:
+    """Infinite ones, which come as its first and last day."""
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    days = "['2024-01-01', '2024-01-02', 'infinity', '-infinity']"
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        for statement in (
+            f"CREATE TABLE stays AS SELECT i AS id, ({days}::DATE[])[1 + i % 4] AS day FROM range(40) r(i)",
+            "CREATE TABLE holidays AS SELECT day, if(day = '2024-01-02', 'b', 'a') AS kind FROM stays",
+            "SELECT open_table('holidays')",
+            "SELECT protect('stays', epsilon := 1000, per_query := 1, privacy_unit := 'id', rows_per_unit := 1, "
+            f"public := ['day'], domains := {{'day': {days}}})",
+        ):
+            con.execute(statement).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        found = con.execute(
+            f"SELECT day::VARCHAR, n FROM (SELECT day, count(*) AS n FROM stays WHERE {kept} GROUP BY day) ORDER BY day"
+        ).fetchall()
+    assert sorted(found) == [("-infinity", 10), ("2024-01-01", 10), ("infinity", 10)]
