@@ -43,6 +43,9 @@ def main(arguments: Sequence[str]) -> None:
         outcomes: list[Outcome | drawing.Drawn] = []
         for suite in suites:
             scale = chosen.scale or (suite.draw_scale if chosen.draw else suite.scale)
+            if not (chosen.data / f"{suite.name}-{scale}").exists():
+                maker = "omop" if suite.name == "omop" else "data"
+                sys.exit(f"The data of {suite.name} are not there: python -m tests.suites.{maker} makes them.")
             run = drawing.draws if chosen.draw else ask
             path = Path(folder) / f"{suite.name}.duckdb"
             protected, said = database.make(path, chosen.data, suite, scale)
