@@ -567,8 +567,7 @@ def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
         elif behind is Errors.COMPUTED and _is_of_a_value(error):
             said = _COMPUTED
         elif behind is Errors.COMPUTED and isinstance(error, duckdb.BinderException):
-            # What runs is not the text that was written, so the line of it that DuckDB quotes is left out.
-            said = duckdb.BinderException(str(error).split("\n\nLINE ")[0])
+            said = duckdb.BinderException(_without_its_line(error))
         else:
             raise
     # Raised outside of `except`, so that DuckDB's error is not its context.
@@ -585,7 +584,13 @@ def _is_of_a_value(error: Exception) -> bool:
 
     A sentence that the guard wrote with `error()` is none of these.
     """
-    return isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException) or "_dk_" in str(error)
+    is_of_a_value = isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException)
+    return is_of_a_value or "_dk_" in _without_its_line(error)
+
+
+def _without_its_line(error: Exception) -> str:
+    """DuckDB's words; where it did not bind, without the line that it quotes: this is not what was written."""
+    return str(error).split("\n\nLINE ")[0] if isinstance(error, duckdb.BinderException) else str(error)
 
 
 def _in_turn(

@@ -14,7 +14,7 @@ from duckanon.releases.looked_up_table import declared_bounds, found_in, spelled
 from duckanon.releases.noise import NotOffered, check_stands, not_dropped
 from duckanon.releases.same_unit import is_of_unit
 from duckanon.releases.whether import as_conditions, whether
-from duckanon.rewrite.algebra.expressions import Column, Comparison, Expr, Star, has, rebuilt, walk
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Comparison, Expr, Star, has, rebuilt, walk
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block, Source, Table, nested
@@ -105,6 +105,8 @@ class Reading:
         def change(expression: Expr) -> Expr | None:
             if not isinstance(expression, Column) or expression.source == number:
                 return None
+            if expression.source == SOMEWHERE:
+                raise NotOffered(f'No table of the join has a column "{expression.name}".')
             return self._equal.get((expression.source, expression.name)) or Column(
                 number, fold(columns[expression.source, expression.name].name)
             )

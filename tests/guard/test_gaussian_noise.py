@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -124,6 +125,24 @@ def test_without_noise_numbers_are_those_of_duckdb(analyst: duckanon.Analyst, mo
         assert mean == pytest.approx(sum(v for _, v in own) / len(own))
 
 
+def with_names(path: Path, *changes: str, prepared: bool = True) -> None:
+    """A file with protected records, an open table beside them and, if wanted, counts that are prepared."""
+    prepare = "FROM prepare('t', by := [['k', 'sick']], epsilon := 1, buy := true)"
+    with duckanon.connect(path, role="steward") as con:
+        for statement in (
+            "CREATE TABLE t AS SELECT i AS id, i % 3 AS k, i % 2 = 0 AS sick FROM range(100) r(i)",
+            "CREATE TABLE names AS SELECT i AS id, 'n' || i AS name FROM range(2) r(i)",
+            "ALTER TABLE names ADD PRIMARY KEY (id)",
+            "SELECT open_table('names')",
+            "SELECT protect('t', population := 'p', epsilon := 9, delta := 1e-9, privacy_unit := 'id', "
+            "rows_per_unit := 1, per_query := 1, public := ['k', 'sick'], "
+            "domains := {'k': [0, 1, 2], 'sick': [true, false]})",
+            *([prepare] if prepared else []),
+            *changes,
+        ):
+            con.execute(statement).fetchall()
+
+
 @pytest.mark.parametrize("change", ["DROP TABLE t", "ALTER TABLE t DROP COLUMN sick", "ALTER TABLE t RENAME TO u"])
 @pytest.mark.parametrize("delta", ["", "delta := 1e-9, "])
 @pytest.mark.parametrize(
@@ -168,21 +187,28 @@ def test_a_table_that_is_not_as_its_policy_needs_it_is_refused(
 )
 def test_nor_does_what_is_prepared_answer_for_it(tmp_path: Path, sql: str, change: str) -> None:
     path = tmp_path / "x.duckdb"
-    with duckanon.connect(path, role="steward") as con:
-        for statement in (
-            "CREATE TABLE t AS SELECT i AS id, i % 3 AS k, i % 2 = 0 AS sick FROM range(100) r(i)",
-            "CREATE TABLE names AS SELECT i AS id, 'n' || i AS name FROM range(2) r(i)",
-            "ALTER TABLE names ADD PRIMARY KEY (id)",
-            "SELECT open_table('names')",
-            "SELECT protect('t', population := 'p', epsilon := 9, delta := 1e-9, privacy_unit := 'id', "
-            "rows_per_unit := 1, per_query := 1, public := ['k', 'sick'], "
-            "domains := {'k': [0, 1, 2], 'sick': [true, false]})",
-            "FROM prepare('t', by := [['k', 'sick']], epsilon := 1, buy := true)",
-            change,
-        ):
-            con.execute(statement).fetchall()
+    with_names(path, change)
     with (
         duckanon.connect(path, role="analyst") as con,
         pytest.raises(DuckanonError, match="until its steward has settled"),
     ):
         con.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(nothing) FROM t JOIN names ON names.id = t.k",
+        "SELECT k, count(nothing) FILTER (sick), sum(names.id) FROM t JOIN names ON names.id = t.k GROUP BY k",
+        "SELECT sum(names.nothing) FROM t JOIN names ON names.id = t.k",
+        "SELECT nothing, count(*) FROM t JOIN names ON names.id = t.k GROUP BY nothing",
+        "SELECT count(*) FROM t JOIN names ON names.id = t.k WHERE nothing = 1",
+    ],
+)
+def test_a_column_that_no_table_of_a_join_has_is_named(tmp_path: Path, sql: str, prepared: bool) -> None:
+    with_names(tmp_path / "x.duckdb", prepared=prepared)
+    wrong = pytest.raises((duckdb.BinderException, DuckanonError), match="nothing")
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con, wrong as said:
+        con.execute(sql)
+    assert "_dk_" not in str(said.value)

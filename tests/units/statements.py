@@ -566,6 +566,7 @@ class Statements:
             "nations": [("customer", "nation", "nation")],
             "items": [("tags", "item", "item"), ("lineitem", "item", "item")],
             "tags": [("items", "item", "item")],
+            "rows": [("items", "item", "item"), ("lineitem", "item", "item")],
         }[table]  # fmt: skip
         other, theirs, mine = self.rng.choice(links)
         new = self._alias()
