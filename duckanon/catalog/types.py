@@ -24,6 +24,9 @@ FLOATS = frozenset({"FLOAT", "DOUBLE"})
 NUMBERS = frozenset({*WHOLE, *FLOATS, "DECIMAL"})
 # Days, and times on days without a time zone.
 DATES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
+# Into how many steps floats between two bounds are rounded, where nobody declares a step: so many that this does not
+# show beside the noise.
+_STEPS_OF_FLOATS = 10**6
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
@@ -56,6 +59,11 @@ def step(kind: str) -> Fraction:
     """The distance between two values of a type of exact numbers."""
     scale = (digits(kind) or (0, 0))[1]
     return Fraction(1, 10**scale)
+
+
+def step_between(kind: str, low: Fraction, high: Fraction) -> Fraction:
+    """As `step`; of floats, which have none, a millionth of the way between their bounds."""
+    return own_step(kind) or (high - low) / _STEPS_OF_FLOATS or Fraction(1)
 
 
 def own_step(kind: str) -> Fraction | None:

@@ -14,7 +14,7 @@ from duckanon.accounting import written as amount
 from duckanon.catalog.names import fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
-from duckanon.catalog.types import own_step
+from duckanon.catalog.types import own_step, step_between
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.steps import in_steps
@@ -38,8 +38,6 @@ from duckanon.rewrite.recognize.measures import WHOLE
 
 # The most steps between the bounds. Squares have as many totals of twice the digits; quantiles try each step.
 _MOST_STEPS, _MOST_OF_SQUARES, _MOST_OF_QUANTILES = 10**8, 10**4, 10**3
-# The steps of a column of floats without a declared step: so fine that rounding to them does not show beside the noise.
-_DEFAULT_STEPS = 10**6
 _UNBOUNDED = (
     "The policy declares no bounds for {column}, so one record could change its sum without limit: ask the steward for "
     "bounds := {{{literal}: {ends}}}."
@@ -162,7 +160,7 @@ class Columns:
         low, high, *steps = map(Fraction, declared)
         if max(-low, high) > LARGEST_BOUND:
             raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
-        bounds = Bounds(low, high, steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS)
+        bounds = Bounds(low, high, steps[0] if steps else step_between(kind, low, high))
         asked = self.ranges.get(fold(column))
         return bounds if asked is None else bounds.met(asked, fewest)
 

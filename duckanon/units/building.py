@@ -179,7 +179,7 @@ class Builder:
             return "NULL", Field("")
         number = value.value if isinstance(value.value, Fraction) else None
         kind = type_name(expr.type) if isinstance(expr, Cast) else _kind_of(value.kind, number)
-        bounds = None if number is None else (number, number, own_step(kind) or Fraction(1))
+        bounds = None if number is None else (number, number, own_step(kind) or abs(number) or Fraction(1))
         return of_constant(value, kind).sql, Field(kind, bounds=bounds, listed=(expr,), never_null=True)
 
     def _field(self, key: Expr, made: Made) -> Field:

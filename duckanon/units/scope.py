@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
-from duckanon.catalog.types import FLOATS, own_step
+from duckanon.catalog.types import FLOATS, own_step, step_between
 from duckanon.rewrite.algebra.constants import ZONED, plain
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
 from duckanon.rewrite.algebra.filters import written
@@ -164,7 +164,6 @@ class Scope:
         """The bounds of a number: computed ones, those of the policy, or those of an open table's values."""
         if field.bounds is not None or field.origin is None:
             return field.bounds
-        step = own_step(field.kind)
         if field.origin.rows is not None:
             return self._of_values(field.origin.rows, field.origin.column, field.kind)
         declared = {fold(name): bound for name, bound in self.protected[field.origin.table].policy.bounds.items()}
@@ -172,7 +171,7 @@ class Scope:
         if texts is None or field.kind in ("DATE", "TIMESTAMP", ZONED, "VARCHAR"):
             return None
         low, high, *steps = map(Fraction, texts)
-        return low, high, (steps[0] if steps else step or Fraction(1))
+        return low, high, (steps[0] if steps else step_between(field.kind, low, high))
 
     def moments(self, field: Field) -> Bounds | None:
         """The bounds of a date in days, or of a timestamp in microseconds: computed ones, or those of the policy.

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.types import own_step, step_between
+from duckanon.rewrite.algebra.bounds import MOST_STEPS, grid
 from duckanon.rewrite.algebra.possible_values import in_order
 from duckanon.rewrite.algebra.relations import Block, Relation, Union
 from duckanon.rewrite.algebra.scalars import Scalar, together, widened
@@ -41,9 +43,8 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
         read = tuple(field.origin.source for field in each if field.origin is not None)
         if read not in sources:
             sources[read] = scope.new_source()
-        fields[scope.new_name(name)] = replace(
-            _common(each, sources[read]), bounds=_widest(list(map(scope.bounds, each)))
-        )
+        common = _common(each, sources[read])
+        fields[scope.new_name(name)] = replace(common, bounds=_widest(common.kind, list(map(scope.bounds, each))))
     fixes = _fixes(members, list(fields))
     if union.kind != "all" and has_unit and not fixes:
         raise NotLocal("UNION, INTERSECT and EXCEPT are computed within a unit where the unit is one of their columns.")
@@ -122,9 +123,14 @@ def _kind_together(kinds: Sequence[str]) -> str:
     return together(kinds, [])
 
 
-def _widest(bounds: Sequence[Bounds | None]) -> Bounds | None:
-    """Bounds that hold for all; None where some have none."""
+def _widest(kind: str, bounds: Sequence[Bounds | None]) -> Bounds | None:
+    """Bounds that hold for all, with steps on which the values of each lie; None where some have none."""
     known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds):
         return None
-    return min(one[0] for one in known), max(one[1] for one in known), min(one[2] for one in known)
+    low, high = min(least for least, _, _ in known), max(most for _, most, _ in known)
+    step = grid([size for least, _, size in known for size in (size, least - low) if size])
+    if own_step(kind) is None and high - low > MOST_STEPS * step:
+        # Floats need not lie on steps.
+        step = min(step_between(kind, low, high), *(size for _, _, size in known))
+    return low, high, step
