@@ -45,6 +45,13 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     cursors of the same database need a `register` of their own. progress: called with what runs and the share done (0
     to 1), from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
+    _complete(con, progress)
+    make_macros(con)
+    return con
+
+
+def _complete(con: duckdb.DuckDBPyConnection, progress: Progress | None) -> None:
+    """Give a connection's instance what the functions call, once; and remember the connection."""
     own = _own(con)
     on = Instance(own)
     # Every connection is remembered: charges are recorded by any that is still open.
@@ -61,8 +68,6 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
         noise_widths.register(on)
         prepared_widths.register(on)
         on.finish(governance.privacy_unit)
-    make_macros(con)
-    return con
 
 
 def _own(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -260,8 +265,10 @@ def connect(
         role = "steward"
     try:
         role, con = _opened(opened, role) if role is not None else _fitting(opened)
-        register(con, progress=progress)
-        return _guarded(con) if role == "analyst" else Connection(con)
+        if role != "analyst":
+            return Connection(register(con, progress=progress))
+        _complete(con, progress)
+        return _guarded(con)
     except duckdb.Error as error:
         reason = unopened(path, error, read_only=read_only) or misconfigured(error)
         if reason is None:

@@ -13,6 +13,12 @@ _OF_FIFTY = {"oldest": 5, "quick": 5, "short": 6, "ci": 8}
 # Of a list of more cases than two, the oldest versions try each eighth.
 _SHORT_LIST, _EVERY = 2, 8
 
+# Of a list of so many cases each second one runs before a release only, where most tests open a database.
+_LONG_LIST = 5
+_SLOW_ROOMS = tuple(
+    f"tests/{room}/" for room in "answers engines functions governance guard integrations releases server units".split()
+)
+
 
 def many(examples: int, least: int = 1) -> int:
     """`examples`, or a part in profiles for fewer: a tenth in `quick`, an eighth in `short`, a sixth in `ci`.
@@ -37,6 +43,19 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks(at)) for at, case in enumerate(cases)
     ]
+
+
+def seldom(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Each second case of long lists, in the rooms whose tests take most of the time: they run before a release.
+
+    `sampled` says so of a list whose cases are alike; this holds of every list.
+    """
+    lists: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        marked = item.get_closest_marker("ci") or item.get_closest_marker("long")
+        if item.nodeid.startswith(_SLOW_ROOMS) and not marked:
+            lists.setdefault(item.nodeid.split("[")[0], []).append(item)
+    return [case for cases in lists.values() if len(cases) >= _LONG_LIST for case in cases[1::2]]
 
 
 def not_with_oldest(items: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -19,7 +19,7 @@ from hypothesis import settings
 import duckanon
 from duckanon.engines import randomness
 from duckanon.rewrite import rule_context
-from tests.amounts import PROFILE, not_with_oldest
+from tests.amounts import PROFILE, not_with_oldest, seldom
 from tests.extras import Extras
 from tests.shared_connection import Beginnings, Begun, Make, SharedConnection
 
@@ -58,7 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Extras())
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in seldom(items):
+        item.add_marker(pytest.mark.long("each second case of a long list, where most tests open a database"))
     if PROFILE == "oldest":
         left_out = not_with_oldest(items)
         config.hook.pytest_deselected(items=left_out)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests import lanes
-from tests.amounts import not_with_oldest
+from tests.amounts import not_with_oldest, seldom
 from tests.lanes import NOT_OLDEST, NOT_QUICK, ROOT, reached, untouched_files
 
 
@@ -70,6 +70,21 @@ def test_the_oldest_versions_try_an_eighth_of_a_list_and_each_second_test_of_a_f
     kept = [f"one.py::test_a[{at}]" for at in range(0, 60, 8)]
     kept += ["one.py::test_c[0]", "one.py::test_c[1]", "two.py::test_d[0]", "two.py::test_d[1]"]
     assert [one.nodeid for one in cases if one.nodeid not in left_out] == kept
+
+
+def test_each_second_case_of_a_long_list_runs_before_a_release_only() -> None:
+    class Case:
+        def __init__(self, nodeid: str, *marks: str) -> None:
+            self.nodeid, self.marks = nodeid, marks
+
+        def get_closest_marker(self, name: str) -> str | None:
+            return name if name in self.marks else None
+
+    sizes = {"tests/guard/one.py::test_a": 6, "tests/guard/one.py::test_b": 4, "tests/rewrite/two.py::test_c": 9}
+    cases = [Case(f"{name}[{at}]") for name, size in sizes.items() for at in range(size)]
+    cases.insert(1, Case("tests/guard/one.py::test_a[for ci]", "ci"))
+    left_out = seldom(cases)  # type: ignore[arg-type]
+    assert [case.nodeid for case in left_out] == [f"tests/guard/one.py::test_a[{at}]" for at in (1, 3, 5)]
 
 
 @pytest.mark.ci("pytest runs pytest")

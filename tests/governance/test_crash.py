@@ -83,7 +83,7 @@ def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
         ("few", 3, 2),
         # HYPOTHESIS_PROFILE=long: 1,000 kills, a hundred over each of ten databases, in some ten minutes.
         *(
-            pytest.param("many", 100 if LONG else 15, seed, marks=pytest.mark.ci("many processes are killed"))
+            pytest.param("many", 100 if LONG else 5, seed, marks=pytest.mark.ci("many processes are killed"))
             for seed in range(10 if LONG else 1)
         ),
     ],
