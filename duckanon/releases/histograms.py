@@ -84,6 +84,8 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
     except NotOffered as no:
         raise NotBounded(str(no)) from no
     count = key_values.of.high - key_values.of.low + 1
+    if count > MOST_CELLS and isinstance(expr, Arithmetic) and expr.operator == "//":
+        raise NotBounded("// of others than whole numbers has a fraction")
     if count > MOST_CELLS:
         raise NotOffered(
             f"A key that is computed from bounds has at most {MOST_CELLS:,} values, and {shown} has {count:,}: take "

@@ -219,6 +219,7 @@ class Columns:
             builtin("+", sql, f"({first})") if first else sql,
             int(decimal[1]) if decimal else 0 if kind in WHOLE else None,
             rounding(number, kind),
+            decimal=decimal is not None,
         )
 
     def is_exact(self, column: str) -> bool:

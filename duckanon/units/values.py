@@ -123,7 +123,7 @@ class _Leaves:
         decimal = digits(field.kind)
         scale = 0 if field.kind in WHOLE else None if decimal is None else decimal[1]
         kind = field.kind if field.kind in _TIMES else NUMBER
-        return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind)
+        return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind, decimal=decimal is not None)
 
     def has_bounds(self, column: Column) -> bool:
         return self._bounds(self._fields[column.name]) is not None

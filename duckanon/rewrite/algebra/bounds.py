@@ -83,8 +83,9 @@ class Bounded:
 
     sql: the number of steps as a BIGINT, which cannot fail and lies from low to high. kind: NUMBER, DATE (in days),
     TIMESTAMP (in microseconds) or ZONED (in microseconds, in UTC). scale: the digits after the point in the type that
-    DuckDB gives it; None: a DOUBLE. error: how far it is at most from the number without rounding columns to their
-    steps. nullable: whether it may be NULL. constant: whether it is the same for all records.
+    DuckDB gives it; None: a DOUBLE. decimal: whether that is a DECIMAL, and no type of whole numbers. error: how far it
+    is at most from the number without rounding columns to their steps. nullable: whether it may be NULL. constant:
+    whether it is the same for all records.
     """
 
     low: int
@@ -96,6 +97,7 @@ class Bounded:
     kind: str = NUMBER
     nullable: bool = True
     constant: bool = False
+    decimal: bool = False
 
     def __post_init__(self) -> None:
         if max(abs(self.low), abs(self.high)) > _MOST:
@@ -115,6 +117,11 @@ class Bounded:
     def size(self) -> Fraction:
         """The largest absolute value."""
         return max(abs(self.least), abs(self.largest))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether DuckDB gives it a type of whole numbers."""
+        return self.scale == 0 and not self.decimal
 
     @property
     def type(self) -> str:
@@ -242,9 +249,8 @@ class _Reader:
         constant = _constant(int(offset), step)
         for sign, one in moving:
             constant = _added(constant, sign, _in_steps(one, step))
-        scales = [one.scale for _, one in terms]
-        scale = None if None in scales else max(scale or 0 for scale in scales)
-        return replace(constant, scale=scale, kind=DATE if days else NUMBER)
+        scale, decimal = _together([one for _, one in terms])
+        return replace(constant, scale=scale, decimal=decimal, kind=DATE if days else NUMBER)
 
     def _check_days(self, expr: Expr) -> None:
         """Raises NotBounded for a number that DuckDB does not add to a DATE: it is wider than an INTEGER."""
@@ -312,7 +318,7 @@ class _Reader:
             or high < condition_or_number.largest
         ):
             raise NotBounded(f"A cast to {kind} could change a number, as far as bounds say: leave it out, or round")
-        return replace(condition_or_number, scale=scale)
+        return replace(condition_or_number, scale=scale, decimal=kind not in WHOLE)
 
     def _condition_or_number(self, operand: Expr) -> Bounded:
         return self._truth(operand) if isinstance(operand, CONDITIONS) else self.number(operand)
@@ -508,7 +514,8 @@ def _of_constant(value: Value, expr: Expr) -> Bounded:
         # 1e-2 is one hundredth, as it is written, not the float that is nearest.
         number = Fraction(repr(float(number)))
     sign = (number > 0) - (number < 0)
-    return _constant(sign, abs(number) or Fraction(1), _scale(number, value.kind, expr))
+    constant = _constant(sign, abs(number) or Fraction(1), _scale(number, value.kind, expr))
+    return replace(constant, decimal=not constants.is_whole(expr))
 
 
 def _scale(number: Fraction, kind: str, expr: Expr) -> int | None:
@@ -581,6 +588,7 @@ def _product(one: Bounded, other: Bounded) -> Bounded:
         one.error * other.size + other.error * one.size + one.error * other.error,
         nullable=one.nullable or other.nullable,
         constant=constant,
+        decimal=one.decimal or other.decimal,
     )
 
 
@@ -691,6 +699,11 @@ def _rounded(one: Bounded) -> Bounded:
     return replace(up, low=min(up.low, down.low), high=max(up.high, down.high), sql=sql)
 
 
+def _in_floats(one: Bounded) -> Bounded:
+    """DuckDB gives floor and ceil of whole numbers as DOUBLEs."""
+    return replace(one, scale=None) if one.is_whole else one
+
+
 def _to_places(rounded: Callable[[Bounded], Bounded], one: Bounded, places: int) -> Bounded:
     """A number rounded to a number of decimal places."""
     if not -18 <= places <= 18:
@@ -704,11 +717,13 @@ def _to_places(rounded: Callable[[Bounded], Bounded], one: Bounded, places: int)
 
 
 def _whole_quotient(one: Bounded, other: Bounded) -> Bounded:
-    """The quotient of whole numbers, rounded towards zero."""
-    by = _divisor(other)
-    if one.scale != 0 or one.step.denominator != 1 or by.denominator != 1:
-        raise NotBounded("// is for whole numbers: of others take floor(x / 10)")
+    """The quotient of whole numbers, rounded towards zero; of others DuckDB's // is /."""
+    _divisor(other)
     quotient = _quotient(one, other)
+    if not one.is_whole or not other.is_whole:
+        return quotient
+    if one.step.denominator != 1:
+        raise NotBounded("// is for whole numbers: of columns rounded to other steps take floor(x / 10)")
     down = _floored(quotient)
     if quotient.low >= 0:
         return replace(down, scale=0)
@@ -893,8 +908,8 @@ _OF_TIMES: Mapping[str, Callable[[Bounded], Bounded]] = {
 }
 _OF_NUMBERS: Mapping[str, Callable[[Bounded], Bounded]] = {
     "abs": _absolute,
-    "ceil": lambda one: _to_places(_ceiled, one, 0),
-    "floor": lambda one: _to_places(_floored, one, 0),
+    "ceil": lambda one: _in_floats(_to_places(_ceiled, one, 0)),
+    "floor": lambda one: _in_floats(_to_places(_floored, one, 0)),
     "trunc": _cut,
 }
 _CALENDAR: Mapping[str, Callable[[date], int]] = {
@@ -912,9 +927,14 @@ def _in_common_steps(values: Sequence[Bounded]) -> list[Bounded]:
     if not values or len({value.kind for value in values}) > 1:
         raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
     step = grid([value.step for value in values if value.low or value.high])
+    scale, decimal = _together(values)
+    return [replace(_in_steps(value, step), scale=scale, decimal=decimal) for value in values]
+
+
+def _together(values: Sequence[Bounded]) -> tuple[int | None, bool]:
+    """The digits after the point in the type that holds several numbers, and whether it is a DECIMAL."""
     scales = [value.scale for value in values]
-    scale = None if None in scales else max(scale or 0 for scale in scales)
-    return [replace(_in_steps(value, step), scale=scale) for value in values]
+    return None if None in scales else max(scale or 0 for scale in scales), any(value.decimal for value in values)
 
 
 def _around(values: Sequence[Bounded]) -> Bounded:

@@ -116,11 +116,28 @@ def folded(expr: Expr, today: date | None = None) -> Value | None:
             return None if today is None else _current(today, _CLOCKS[_clock_name(expr)])
         case Arithmetic(operator, left, right):
             first, second = folded(left, today), folded(right, today)
-            return None if first is None or second is None else _computed(operator, first, second)
+            if first is None or second is None or (operator == "//" and not (is_whole(left) and is_whole(right))):
+                return None
+            return _computed(operator, first, second)
         case Negative(operand) | Cast(operand, tries=False) | Interval(operand):
             constant = folded(operand, today)
             return None if constant is None else _changed(expr, constant, today)
     return _called(expr, today)
+
+
+def is_whole(expr: Expr) -> bool:
+    """Whether DuckDB gives a constant a type of whole numbers, as 4 and not as 4.0: by others // has a fraction."""
+    match expr:
+        case Constant(written, is_text=False):
+            return written.strip().isdigit()
+        case Negative(operand):
+            return is_whole(operand)
+        case Cast(_, kind):
+            return type_name(kind) in WHOLE
+        case Arithmetic("+" | "-" | "*" | "//" | "%", left, right):
+            return is_whole(left) and is_whole(right)
+    found = folded(expr)
+    return found is not None and found.kind in WHOLE
 
 
 # The current time under its names, and the type that it has: the first moment of the day, unless a function says how

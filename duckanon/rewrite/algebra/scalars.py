@@ -19,7 +19,18 @@ from math import ceil, floor
 from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.types import WHOLE, digits, is_exact, reach
 from duckanon.rewrite.algebra import constants, times, zones
-from duckanon.rewrite.algebra.constants import NOTHING, NOW, NUMBER, TEXT, ZONED, NotTotal, Value, folded, is_text
+from duckanon.rewrite.algebra.constants import (
+    NOTHING,
+    NOW,
+    NUMBER,
+    TEXT,
+    ZONED,
+    NotTotal,
+    Value,
+    folded,
+    is_text,
+    is_whole,
+)
 from duckanon.rewrite.algebra.expressions import (
     CONDITIONS,
     Arithmetic,
@@ -89,8 +100,7 @@ class Scalars:
                 of = Scalar(self._condition(operand), "BOOLEAN") if truth else self.scalar(operand)
                 return self._cast(of, constants.type_name(kind))
             case Arithmetic(operator, left, right):
-                moved = self._of_times(operator, left, right)
-                return moved or ARITHMETIC[operator](self._number(left), self._number(right))
+                return self._of_times(operator, left, right) or self._computed(operator, left, right)
         between, unit, moments = times.between(expr)
         if between in _BETWEEN:
             return _BETWEEN[between](unit, *map(self._moment, moments))
@@ -124,6 +134,12 @@ class Scalars:
             if "" not in kinds and "TIMESTAMP" in kinds:
                 return times.elapsed(self._moment(expr.left), self._moment(expr.right))
         return None
+
+    def _computed(self, operator: Operator, left: Expr, right: Expr) -> Scalar:
+        if operator == "//" and any(self.constant(part) and not is_whole(part) for part in (left, right)):
+            # Of a constant with a point the number alone is known below, and not its type.
+            operator = "/"
+        return ARITHMETIC[operator](self._number(left), self._number(right))
 
     def _of_times(self, operator: Operator, left: Expr, right: Expr) -> Scalar | None:
         """The days between two dates, or a date some time later; None where it is of others."""
@@ -580,10 +596,11 @@ def _quotient(scalar: Scalar, other: Scalar) -> Scalar:
 
 
 def _whole_quotient(scalar: Scalar, other: Scalar) -> Scalar:
+    """The quotient of whole numbers without its fraction; of others DuckDB's // is /."""
+    if scalar.kind not in WHOLE or other.kind not in WHOLE:
+        return _quotient(scalar, other)
     a, b, *_ = _spans(scalar, other)
     by = _divisor(other)
-    if scalar.kind not in WHOLE or other.kind not in WHOLE:
-        raise NotTotal("// is for whole numbers: others are divided by /.")
     ends = [a / by, b / by]
     return _in_range("//", scalar, other, (Fraction(int(min(ends))), Fraction(int(max(ends)))))
 
