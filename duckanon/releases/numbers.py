@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
@@ -14,7 +13,7 @@ from duckanon.accounting import written as amount
 from duckanon.catalog.names import fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
-from duckanon.catalog.types import own_step, step_between
+from duckanon.catalog.types import digits, own_step, step_between
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.steps import in_steps
@@ -54,7 +53,6 @@ _MOMENTS = {
     "TIMESTAMP": (timedelta(microseconds=1), "system.main.epoch_us({})"),
     ZONED: (timedelta(microseconds=1), "system.main.epoch_us({})"),
 }
-_DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 
 
 def rounding(number: Number, kind: str) -> Fraction:
@@ -211,15 +209,15 @@ class Columns:
         unit = step if (low / step).denominator == 1 else grid([low, step])
         times, first = int(step / unit), int(low / unit)
         sql = number.sql if times == 1 else builtin("*", number.sql, str(times))
-        decimal = _DECIMAL.fullmatch(kind)
+        width, scale = digits(kind) or (0, 0 if kind in WHOLE else None)
         return Bounded(
             first,
             first + number.steps * times,
             unit,
             builtin("+", sql, f"({first})") if first else sql,
-            int(decimal[1]) if decimal else 0 if kind in WHOLE else None,
+            scale,
             rounding(number, kind),
-            decimal=decimal is not None,
+            decimal=width,
         )
 
     def is_exact(self, column: str) -> bool:

@@ -120,10 +120,9 @@ class _Leaves:
             raise NotBounded(f"The column {column.name} has no bounds")
         low, high, step = bounds
         unit = grid([step, *(abs(each) for each in (low, high) if each)])
-        decimal = digits(field.kind)
-        scale = 0 if field.kind in WHOLE else None if decimal is None else decimal[1]
+        width, scale = digits(field.kind) or (0, 0 if field.kind in WHOLE else None)
         kind = field.kind if field.kind in _TIMES else NUMBER
-        return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind, decimal=decimal is not None)
+        return Bounded(int(low / unit), int(high / unit), unit, sql, scale, kind=kind, decimal=width)
 
     def has_bounds(self, column: Column) -> bool:
         return self._bounds(self._fields[column.name]) is not None

@@ -52,6 +52,7 @@ _OUT_OF_REACH = "What is computed is in steps of less than 10^-60 or more than 1
 _DAY = "DATE '1970-01-01'"
 _FIRST = date(1970, 1, 1)
 DATE, TIMESTAMP = "DATE", "TIMESTAMP"
+_MOST_DIGITS = 38
 _FOLLOWED = (
     "What a statistic is of may be computed by + - *, division by constants, CASE with conditions, coalesce, nullif, "
     "least, greatest, abs, floor, ceil, round, // and % by constants, date_diff, parts of dates, lengths of columns, "
@@ -83,8 +84,8 @@ class Bounded:
 
     sql: the number of steps as a BIGINT, which cannot fail and lies from low to high. kind: NUMBER, DATE (in days),
     TIMESTAMP (in microseconds) or ZONED (in microseconds, in UTC). scale: the digits after the point in the type that
-    DuckDB gives it; None: a DOUBLE. decimal: whether that is a DECIMAL, and no type of whole numbers. error: how far it
-    is at most from the number without rounding columns to their steps. nullable: whether it may be NULL. constant:
+    DuckDB gives it; None: a DOUBLE. decimal: how many digits that has, if it is a DECIMAL; 0 for others. error: how far
+    it is at most from the number without rounding columns to their steps. nullable: whether it may be NULL. constant:
     whether it is the same for all records.
     """
 
@@ -97,7 +98,7 @@ class Bounded:
     kind: str = NUMBER
     nullable: bool = True
     constant: bool = False
-    decimal: bool = False
+    decimal: int = 0
 
     def __post_init__(self) -> None:
         if max(abs(self.low), abs(self.high)) > _MOST:
@@ -250,7 +251,7 @@ class _Reader:
         for sign, one in moving:
             constant = _added(constant, sign, _in_steps(one, step))
         scale, decimal = _together([one for _, one in terms])
-        return replace(constant, scale=scale, decimal=decimal, kind=DATE if days else NUMBER)
+        return replace(constant, scale=scale, decimal=min(_MOST_DIGITS, decimal), kind=DATE if days else NUMBER)
 
     def _check_days(self, expr: Expr) -> None:
         """Raises NotBounded for a number that DuckDB does not add to a DATE: it is wider than an INTEGER."""
@@ -318,7 +319,7 @@ class _Reader:
             or high < condition_or_number.largest
         ):
             raise NotBounded(f"A cast to {kind} could change a number, as far as bounds say: leave it out, or round")
-        return replace(condition_or_number, scale=scale, decimal=kind not in WHOLE)
+        return replace(condition_or_number, scale=scale, decimal=(digits(kind) or (0, 0))[0])
 
     def _condition_or_number(self, operand: Expr) -> Bounded:
         return self._truth(operand) if isinstance(operand, CONDITIONS) else self.number(operand)
@@ -514,8 +515,11 @@ def _of_constant(value: Value, expr: Expr) -> Bounded:
         # 1e-2 is one hundredth, as it is written, not the float that is nearest.
         number = Fraction(repr(float(number)))
     sign = (number > 0) - (number < 0)
-    constant = _constant(sign, abs(number) or Fraction(1), _scale(number, value.kind, expr))
-    return replace(constant, decimal=not constants.is_whole(expr))
+    scale = _scale(number, value.kind, expr)
+    constant = _constant(sign, abs(number) or Fraction(1), scale)
+    return (
+        constant if constants.is_whole(expr) else replace(constant, decimal=len(str(int(abs(number)))) + (scale or 0))
+    )
 
 
 def _scale(number: Fraction, kind: str, expr: Expr) -> int | None:
@@ -588,7 +592,7 @@ def _product(one: Bounded, other: Bounded) -> Bounded:
         one.error * other.size + other.error * one.size + one.error * other.error,
         nullable=one.nullable or other.nullable,
         constant=constant,
-        decimal=one.decimal or other.decimal,
+        decimal=min(_MOST_DIGITS, one.decimal + other.decimal),
     )
 
 
@@ -928,13 +932,20 @@ def _in_common_steps(values: Sequence[Bounded]) -> list[Bounded]:
         raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
     step = grid([value.step for value in values if value.low or value.high])
     scale, decimal = _together(values)
+    if decimal > _MOST_DIGITS:
+        raise NotBounded(
+            f"Of decimals with more than {_MOST_DIGITS} digits together DuckDB leaves some out: cast to fewer"
+        )
     return [replace(_in_steps(value, step), scale=scale, decimal=decimal) for value in values]
 
 
-def _together(values: Sequence[Bounded]) -> tuple[int | None, bool]:
-    """The digits after the point in the type that holds several numbers, and whether it is a DECIMAL."""
+def _together(values: Sequence[Bounded]) -> tuple[int | None, int]:
+    """The digits after the point in the type that holds several numbers, and how many digits it has as a DECIMAL."""
     scales = [value.scale for value in values]
-    return None if None in scales else max(scale or 0 for scale in scales), any(value.decimal for value in values)
+    if None in scales:
+        return None, 0
+    scale = max(scale or 0 for scale in scales)
+    return scale, max((scale + value.decimal - (value.scale or 0) for value in values if value.decimal), default=0)
 
 
 def _around(values: Sequence[Bounded]) -> Bounded:
