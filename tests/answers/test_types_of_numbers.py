@@ -75,6 +75,7 @@ _OF_ONE = """
   SELECT sum(x + 7.0 // 2) FROM a
   SELECT sum(v) FROM (SELECT id, max(x) // 3 AS v FROM m GROUP BY id)
   SELECT sum(x::DOUBLE), sum(x::DECIMAL(18, 3)) FROM a
+  SELECT sum((x + 0.25)::BIGINT), avg((x - 0.25)::HUGEINT) FROM a
   SELECT sum(v) FROM (SELECT id, x + 0.5 AS v FROM m)
   SELECT sum(v) FROM (SELECT DISTINCT id, x AS v FROM m)
   SELECT sum(nullif(x, 2)) FROM a

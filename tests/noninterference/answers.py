@@ -374,9 +374,9 @@ def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: 
 def _is_contributed(measure: Measure, added: int, records: int, cells: int) -> bool:
     """Whether a unit may have added that much: of so many records that count, in so many different cells."""
     if isinstance(measure, Records):
-        return added == records
+        return added <= records if measure.where else added == records
     if isinstance(measure, Units):
-        return added <= min(records, cells) and (added > 0) == (records > 0)
+        return added <= min(records, cells) and (measure.where is not None or (added > 0) == (records > 0))
     if isinstance(measure, Sums):
         return (
             added == records * measure.whole

@@ -20,6 +20,7 @@ from duckanon.rewrite.algebra.constants import (
     NOTHING,
     NOW,
     NUMBER,
+    TEXT,
     ZONED,
     NotTotal,
     Value,
@@ -49,6 +50,7 @@ from duckanon.rewrite.algebra.expressions import (
     Operation,
     Or,
 )
+from duckanon.rewrite.algebra.moments import read_timestamp
 from duckanon.rewrite.algebra.scalars import LISTED, Scalar, Scalars, builtin, instant, of_constant, together, widened
 
 __all__ = ["NotTotal", "is_total", "scalar", "written"]
@@ -213,6 +215,8 @@ class _Writer:
         enums = {scalar.enum for scalar in scalars}
         if len(scalars) > 1 and any(enums) and (ordered or len(enums) > 1):
             raise NotTotal("Columns of an ENUM are compared by = and <> only, with others of their own type.")
+        if any(scalar.is_start for scalar in scalars):
+            known = [constant and _with_clock(constant) for constant in known]
         kinds = [scalar.kind for scalar in scalars]
         known = [
             None if constant is None else _within_day(constant) if set(kinds) == {"DATE"} else constant
@@ -252,6 +256,15 @@ def _plain_number(constant: Value | None) -> Value | None:
         return constant
     is_whole = constant.value.denominator == 1 and abs(constant.value) <= _WHOLE_DOUBLES
     return Value(constant.value, NUMBER) if is_whole else constant
+
+
+def _with_clock(constant: Value) -> Value:
+    """A text with a time of day as that time; every other constant as it is."""
+    try:
+        written = read_timestamp(constant.value) if constant.kind == TEXT and isinstance(constant.value, str) else None
+    except ValueError:
+        written = None
+    return constant if written is None or written.time() == time() else Value(written, "TIMESTAMP")
 
 
 def _within_day(constant: Value) -> Value:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from duckanon.catalog.types import SIGNED, WHOLE, reach
-from duckanon.rewrite.algebra.constants import NUMBER, folded, type_name
+from duckanon.rewrite.algebra.constants import NUMBER, folded, is_whole, type_name
 from duckanon.rewrite.algebra.expressions import Arithmetic, Cast, Column, Constant, Expr, Negative
 
 _SIGNED = list(SIGNED)
@@ -40,6 +40,11 @@ def own_kind(expr: Expr, types: Mapping[str, str]) -> str:
 
 def _together(left: Expr, right: Expr, types: Mapping[str, str]) -> str:
     constants = [folded(expression) for expression in (left, right)]
+    if any(
+        constant is not None and not is_whole(expression)
+        for expression, constant in zip((left, right), constants, strict=True)
+    ):
+        return ""
     kinds = [
         own_kind(expression, types)
         for expression, constant in zip((left, right), constants, strict=True)

@@ -807,8 +807,10 @@ def _truncated(scalar: Scalar, rest: Sequence[Value | None]) -> Scalar:
         raise NotTotal(f"date_trunc is for dates and timestamps here, to {', '.join(_TRUNCATED)}.")
     quoted_unit = constants.literal(unit)
     if scalar.is_near:
-        return Scalar(f"CAST({builtin('date_trunc', quoted_unit, scalar.sql)} AS DATE)", "DATE", is_near=True)
-    return _or_infinite(scalar, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
+        started = f"CAST({builtin('date_trunc', quoted_unit, scalar.sql)} AS DATE)"
+        return Scalar(started, "DATE", is_near=True, is_start=True)
+    start = _or_infinite(scalar, "DATE", lambda moved: f"CAST({builtin('date_trunc', quoted_unit, moved)} AS DATE)")
+    return replace(start, is_start=True)
 
 
 def _in_utc(scalar: Scalar) -> Scalar:

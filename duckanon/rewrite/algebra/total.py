@@ -20,7 +20,8 @@ class Scalar:
     span: the least and the greatest value of a number, if it has such. enum: the type of the column, if it is one of an
     ENUM, which is written as text. null: whether it is NULL. number: the value of a constant number. is_near: whether a
     time is infinite or within 290,000 years, give or take days: functions that only move it have a value. is_moment:
-    whether DuckDB has a moment with a time zone where this is a time in UTC, which is the session's zone.
+    whether DuckDB has a moment with a time zone where this is a time in UTC, which is the session's zone. is_start:
+    whether it is a day by date_trunc, which DuckDB has as a TIMESTAMP (DuckDB 1 as a DATE, if it is of a DATE).
     """
 
     sql: str
@@ -31,6 +32,7 @@ class Scalar:
     number: Fraction | None = None
     is_near: bool = False
     is_moment: bool = False
+    is_start: bool = False
 
 
 def builtin(name: str, *arguments: str) -> str:
