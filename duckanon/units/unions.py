@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.types import own_step, step_between
-from duckanon.rewrite.algebra.bounds import MOST_STEPS, grid
+from duckanon.rewrite.algebra.bounds import DATE, MOST_STEPS, TIMESTAMP, grid
 from duckanon.rewrite.algebra.possible_values import in_order
 from duckanon.rewrite.algebra.relations import Block, Relation, Union
 from duckanon.rewrite.algebra.scalars import Scalar, together, widened
@@ -18,6 +18,7 @@ from duckanon.units.scope import NotLocal
 
 if TYPE_CHECKING:
     from duckanon.units.building import Builder
+    from duckanon.units.scope import Scope
 
 
 def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
@@ -44,7 +45,8 @@ def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
         if read not in sources:
             sources[read] = scope.new_source()
         common = _common(each, sources[read])
-        fields[scope.new_name(name)] = replace(common, bounds=_widest(common.kind, list(map(scope.bounds, each))))
+        bounds = [_bounds(scope, field, common.kind) for field in each]
+        fields[scope.new_name(name)] = replace(common, bounds=_widest(common.kind, bounds))
     fixes = _fixes(members, list(fields))
     if union.kind != "all" and has_unit and not fixes:
         raise NotLocal("UNION, INTERSECT and EXCEPT are computed within a unit where the unit is one of their columns.")
@@ -121,6 +123,19 @@ def _kind_together(kinds: Sequence[str]) -> str:
     if not kinds:
         return "INTEGER"
     return together(kinds, [])
+
+
+def _bounds(scope: Scope, field: Field, kind: str) -> Bounds | None:
+    """The bounds of a column in one query. kind: the type of the union's column, in whose units those of times are."""
+    if kind not in (DATE, TIMESTAMP):
+        return scope.bounds(field)
+    bounds = scope.moments(field)
+    if bounds is None or field.kind == kind:
+        return bounds
+    # Of a day beside timestamps.
+    micros = 86_400_000_000
+    low, high, step = bounds
+    return low * micros, high * micros, step * micros
 
 
 def _widest(kind: str, bounds: Sequence[Bounds | None]) -> Bounds | None:
