@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 import pytest
@@ -14,6 +15,9 @@ from duckanon.releases import mechanisms
 from tests.guard.truthful import truth
 from tests.suites import compare
 from tests.suites.asking import schema
+
+# An analyst's connection without noise, and DuckDB's own to the same records.
+Both: TypeAlias = tuple[duckanon.Analyst, duckdb.DuckDBPyConnection]
 
 
 def statements(path: str) -> list[str]:
@@ -36,6 +40,14 @@ def without_noise(path: Path) -> Iterator[duckanon.Analyst]:
     with pytest.MonkeyPatch.context() as patch, duckanon.connect(path, role="analyst") as found:
         patch.setattr(mechanisms, "draw", truth)
         yield found
+
+
+@contextmanager
+def beside_duckdb(path: Path, records: str, calls: str) -> Iterator[Both]:
+    """Two connections. records, calls: SQL that makes the records, and a steward's calls."""
+    with duckdb.connect() as plain, without_noise(made(path, records, calls)) as con:
+        plain.execute(records)
+        yield con, plain
 
 
 def check(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str, records: int) -> None:

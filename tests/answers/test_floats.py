@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isclose
 
-import duckdb
 import pytest
 
-import duckanon
-from tests.answers.checking import made, without_noise
+from tests.answers.checking import Both, beside_duckdb
 
 RECORDS = 300
 _RECORDS = f"""
@@ -48,23 +46,14 @@ STATEMENTS = [
 
 
 @pytest.fixture(scope="module")
-def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
-    with without_noise(made(tmp_path_factory.mktemp("floats") / "x.duckdb", _RECORDS, _CALLS)) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def plain() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as found:
-        found.execute(_RECORDS)
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    with beside_duckdb(tmp_path_factory.mktemp("floats") / "x.duckdb", _RECORDS, _CALLS) as found:
         yield found
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_they_are_rounded_to_a_millionth_of_the_way_between_their_bounds(
-    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str
-) -> None:
-    (numbers,), (exact,) = con.execute(sql).fetchall(), plain.execute(sql).fetchall()
+def test_they_are_rounded_to_a_millionth_of_the_way_between_their_bounds(both: Both, sql: str) -> None:
+    (numbers,), (exact,) = (each.execute(sql).fetchall() for each in both)
     for number, own in zip(numbers, exact, strict=True):
         # The widest way is that of `n`, 50, or 1,000 of its products.
         assert isclose(number, own, rel_tol=1e-9, abs_tol=2 * RECORDS * 1e-6 * 50 / 2)

@@ -9,10 +9,9 @@ from math import isclose
 import duckdb
 import pytest
 
-import duckanon
 from duckanon.errors import DuckanonError
 from tests.amounts import sampled
-from tests.answers.checking import made, without_noise
+from tests.answers.checking import Both, beside_duckdb
 
 RECORDS = 300
 # By the column's name: its type, its values by the record's number, and its bounds.
@@ -109,23 +108,15 @@ STATEMENTS = list(_statements())
 
 
 @pytest.fixture(scope="module")
-def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
-    with without_noise(made(tmp_path_factory.mktemp("numbers") / "x.duckdb", _RECORDS, _CALLS)) as found:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    with beside_duckdb(tmp_path_factory.mktemp("numbers") / "x.duckdb", _RECORDS, _CALLS) as found:
         yield found
 
 
-@pytest.fixture(scope="module")
-def plain() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as found:
-        found.execute(_RECORDS)
-        yield found
-
-
-def is_answered_alike(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str) -> bool:
+def is_answered_alike(both: Both, sql: str) -> bool:
     """Whether it is; a refused statement is neither right nor wrong, so it is alike."""
     try:
-        (exact,) = plain.execute(sql).fetchall()
-        (numbers,) = con.execute(sql).fetchall()
+        (numbers,), (exact,) = (each.execute(sql).fetchall() for each in both)
     except (DuckanonError, duckdb.Error):
         return True
     # Floats are rounded to a millionth of the way between their bounds, and may be multiplied by other columns.
@@ -138,11 +129,11 @@ def is_answered_alike(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, s
 
 
 @pytest.mark.parametrize("sql", sampled(STATEMENTS, every=4))
-def test_it_is_what_duckdb_computes(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
-    assert is_answered_alike(con, plain, sql)
+def test_it_is_what_duckdb_computes(both: Both, sql: str) -> None:
+    assert is_answered_alike(both, sql)
 
 
-def test_most_are_answered(con: duckanon.Analyst) -> None:
+def test_most_are_answered(both: Both) -> None:
     asked = STATEMENTS[::9]
-    refused = [sql for sql in asked if con.explain(sql).query is None]
+    refused = [sql for sql in asked if both[0].explain(sql).query is None]
     assert len(refused) < len(asked) / 4, refused

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import duckdb
 import pytest
 
-import duckanon
-from tests.answers.checking import check, made, without_noise
+from tests.answers.checking import Both, beside_duckdb, check
 
 RECORDS = 400
 _COLUMNS = """
@@ -42,25 +40,18 @@ UNIONS = [
 
 
 @pytest.fixture(scope="module")
-def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
-    with without_noise(made(tmp_path_factory.mktemp("dates") / "x.duckdb", _RECORDS, _CALLS)) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def plain() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as found:
-        found.execute(_RECORDS)
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    with beside_duckdb(tmp_path_factory.mktemp("dates") / "x.duckdb", _RECORDS, _CALLS) as found:
         yield found
 
 
 @pytest.mark.parametrize("union", UNIONS)
-def test_times_since_a_day(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, union: str) -> None:
-    check(con, plain, f"SELECT avg(date_diff('day', DATE '2024-01-01', v)), count(v) FROM ({union})", 2 * RECORDS)
+def test_times_since_a_day(both: Both, union: str) -> None:
+    check(*both, f"SELECT avg(date_diff('day', DATE '2024-01-01', v)), count(v) FROM ({union})", 2 * RECORDS)
 
 
 @pytest.mark.parametrize("union", UNIONS)
-def test_counts_by_year(con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, union: str) -> None:
+def test_counts_by_year(both: Both, union: str) -> None:
     sql = f"SELECT year(v), count(*) FROM ({union}) GROUP BY ALL"
-    mine, theirs = (Counter(dict(each.execute(sql).fetchall())) for each in (con, plain))
+    mine, theirs = (Counter(dict(each.execute(sql).fetchall())) for each in both)
     assert +mine == theirs
