@@ -9,19 +9,20 @@ import pytest
 # The README's command tries few examples and CI some more; long runs try as many as a test is written with, and more.
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "short")
 LONG = PROFILE == "long"
-_OF_FIFTY = {"oldest": 5, "quick": 5, "short": 6, "ci": 8}
+_OF_FIFTY = {"oldest": 5, "quick": 5, "short": 5, "ci": 7}
 # Of a list of more cases than two, the oldest versions try each eighth.
 _SHORT_LIST, _EVERY = 2, 8
 
-# Of a list of so many cases each second one runs before a release only, where most tests open a database.
-_LONG_LIST = 5
+# Where most tests open a database, every second case of a list of three or more runs by the README's command and CI,
+# and every third of nine or more: the others run before a release.
+_LIST, _LONG_LIST = 3, 9
 _SLOW_ROOMS = tuple(
     f"tests/{room}/" for room in "answers engines functions governance guard integrations releases server units".split()
 )
 
 
 def many(examples: int, least: int = 1) -> int:
-    """`examples`, or a part in profiles for fewer: a tenth in `quick`, an eighth in `short`, a sixth in `ci`.
+    """`examples`, or a part in profiles for fewer: a tenth in `quick` and `short`, a seventh in `ci`.
 
     least: fewer than that would not show what the test is about.
     """
@@ -46,7 +47,7 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
 
 
 def seldom(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Each second case of long lists, in the rooms whose tests take most of the time: they run before a release.
+    """Most cases of long lists, in the rooms whose tests take most of the time: they run before a release.
 
     `sampled` says so of a list whose cases are alike; this holds of every list.
     """
@@ -55,7 +56,12 @@ def seldom(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         marked = item.get_closest_marker("ci") or item.get_closest_marker("long")
         if item.nodeid.startswith(_SLOW_ROOMS) and not marked:
             lists.setdefault(item.nodeid.split("[")[0], []).append(item)
-    return [case for cases in lists.values() if len(cases) >= _LONG_LIST for case in cases[1::2]]
+    return [case for cases in lists.values() for at, case in enumerate(cases) if at % _kept_of(len(cases))]
+
+
+def _kept_of(cases: int) -> int:
+    """Of how many cases one is kept."""
+    return 3 if cases >= _LONG_LIST else 2 if cases >= _LIST else 1
 
 
 def not_with_oldest(items: Iterable[pytest.Item]) -> list[pytest.Item]:

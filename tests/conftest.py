@@ -37,8 +37,8 @@ gc.disable()
 # The first example of a test may compile a kernel, so no example has a deadline.
 settings.register_profile("oldest", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
-settings.register_profile("short", deadline=None, max_examples=12, derandomize=True)
-settings.register_profile("ci", deadline=None, max_examples=16, derandomize=True)
+settings.register_profile("short", deadline=None, max_examples=10, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=14, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.load_profile(PROFILE)
 
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in seldom(items):
-        item.add_marker(pytest.mark.long("each second case of a long list, where most tests open a database"))
+        item.add_marker(pytest.mark.long("most cases of long lists, where most tests open a database"))
     if PROFILE == "oldest":
         left_out = not_with_oldest(items)
         config.hook.pytest_deselected(items=left_out)
