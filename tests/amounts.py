@@ -49,13 +49,17 @@ def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
 def seldom(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Most cases of long lists, in the rooms whose tests take most of the time: they run before a release.
 
-    `sampled` says so of a list whose cases are alike; this holds of every list.
+    A list of which `sampled` leaves cases out stays as it is.
     """
     lists: dict[str, list[pytest.Item]] = {}
+    thinned: set[str] = set()
     for item in items:
-        marked = item.get_closest_marker("ci") or item.get_closest_marker("long")
-        if item.nodeid.startswith(_SLOW_ROOMS) and not marked:
-            lists.setdefault(item.nodeid.split("[")[0], []).append(item)
+        test = item.nodeid.split("[")[0]
+        if item.get_closest_marker("ci") or item.get_closest_marker("long"):
+            thinned.add(test)
+        elif item.nodeid.startswith(_SLOW_ROOMS):
+            lists.setdefault(test, []).append(item)
+    lists = {test: cases for test, cases in lists.items() if test not in thinned}
     return [case for cases in lists.values() for at, case in enumerate(cases) if at % _kept_of(len(cases))]
 
 

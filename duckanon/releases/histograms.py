@@ -85,6 +85,7 @@ def histogram(columns: Columns, expr: Expr, shown: str) -> Histogram:
         raise NotBounded(str(no)) from no
     count = key_values.of.high - key_values.of.low + 1
     if count > MOST_CELLS and isinstance(expr, Arithmetic) and expr.operator == "//":
+        # Of other than whole numbers it has a fraction: the refusal then names floor.
         raise NotBounded("// of others than whole numbers has a fraction")
     if count > MOST_CELLS:
         raise NotOffered(

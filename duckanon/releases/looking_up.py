@@ -106,7 +106,10 @@ class Reading:
             if not isinstance(expression, Column) or expression.source == number:
                 return None
             if expression.source == SOMEWHERE:
-                raise NotOffered(f'No table of the join has a column "{expression.name}".')
+                raise NotOffered(
+                    f'No table of the join has a column "{expression.name}": look at its names in '
+                    "information_schema.columns."
+                )
             return self._equal.get((expression.source, expression.name)) or Column(
                 number, fold(columns[expression.source, expression.name].name)
             )

@@ -362,8 +362,19 @@ def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: 
         known = [row for row in rows if not shown or row in cells]
         expected = min(len(known), one.contributions)
         for (measure, _), mine in zip(one.measures, own, strict=True):
+            condition = measure.where if isinstance(measure, Records | Units) else None
+            counted = known
+            if condition is not None:
+                text = f"SELECT {', '.join(shown) or '0'} FROM {table} WHERE {' AND '.join([*tests, f'({condition})'])}"
+                counted = [row for row in con.execute(text).fetchall() if not shown or row in cells]
+            # Which of too many records count is decided before a condition of a measure's own.
+            is_sure = condition is None or len(known) <= one.contributions
             if not _is_contributed(
-                measure, int(mine.sum()), expected, len(set(known)) if shown else min(len(known), 1)
+                measure,
+                int(mine.sum()),
+                min(len(counted), expected),
+                len(set(counted)) if shown else min(len(counted), 1),
+                is_sure=is_sure,
             ):
                 return f"{unit} has {len(known)} records that match, and counts {int(mine.sum())} times"
     if most is None and not all(np.array_equal(each, mine) for each, mine in zip(total, whole, strict=True)):
@@ -371,12 +382,15 @@ def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: 
     return None
 
 
-def _is_contributed(measure: Measure, added: int, records: int, cells: int) -> bool:
-    """Whether a unit may have added that much: of so many records that count, in so many different cells."""
+def _is_contributed(measure: Measure, added: int, records: int, cells: int, *, is_sure: bool) -> bool:
+    """Whether a unit may have added that much: of so many records that count, in so many different cells.
+
+    is_sure: whether all of these count; else fewer may.
+    """
     if isinstance(measure, Records):
-        return added <= records if measure.where else added == records
+        return added == records if is_sure else added <= records
     if isinstance(measure, Units):
-        return added <= min(records, cells) and (measure.where is not None or (added > 0) == (records > 0))
+        return added <= min(records, cells) and (not is_sure or (added > 0) == (records > 0))
     if isinstance(measure, Sums):
         return (
             added == records * measure.whole

@@ -934,7 +934,8 @@ def _in_common_steps(values: Sequence[Bounded]) -> list[Bounded]:
     scale, decimal = _together(values)
     if decimal > _MOST_DIGITS:
         raise NotBounded(
-            f"Of decimals with more than {_MOST_DIGITS} digits together DuckDB leaves some out: cast to fewer"
+            f"Together these decimals need more than {_MOST_DIGITS} digits, so DuckDB would round them: cast "
+            "the widest to a DECIMAL of fewer"
         )
     return [replace(_in_steps(value, step), scale=scale, decimal=decimal) for value in values]
 

@@ -50,7 +50,6 @@ from duckanon.rewrite.algebra.expressions import (
     Operation,
     Or,
 )
-from duckanon.rewrite.algebra.moments import read_timestamp
 from duckanon.rewrite.algebra.scalars import LISTED, Scalar, Scalars, builtin, instant, of_constant, together, widened
 
 __all__ = ["NotTotal", "is_total", "scalar", "written"]
@@ -260,11 +259,9 @@ def _plain_number(constant: Value | None) -> Value | None:
 
 def _with_clock(constant: Value) -> Value:
     """A text with a time of day as that time; every other constant as it is."""
-    try:
-        written = read_timestamp(constant.value) if constant.kind == TEXT and isinstance(constant.value, str) else None
-    except ValueError:
-        written = None
-    return constant if written is None or written.time() == time() else Value(written, "TIMESTAMP")
+    written = of_type(constant, "TIMESTAMP") if constant.kind == TEXT else None
+    has_clock = isinstance(written, datetime) and written.time() != time()
+    return Value(written, "TIMESTAMP") if has_clock else constant
 
 
 def _within_day(constant: Value) -> Value:

@@ -337,7 +337,7 @@ def together(kinds: Sequence[str], values: Sequence[Value]) -> str:
         (kind,) = different
     elif all(one in WHOLE for one in different):
         kind = _holding([reach(one) for one in different], sorted(different, key=lambda one: reach(one)[1]))
-    elif "DOUBLE" in different and all(is_exact(one) for one in different - {"DOUBLE"}):
+    elif "DOUBLE" in different and all(is_exact(one) or one == "FLOAT" for one in different - {"DOUBLE"}):
         kind = "DOUBLE"
     elif different == set(times.TIMES):
         kind = "TIMESTAMP"
